@@ -1,0 +1,28 @@
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test test-all lint clean
+
+demo: $(READY)
+	$(BIN)/cooptions run quick --out runs/demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -q
+
+test-all: $(READY)
+	$(BIN)/python -m pytest -q -m "slow or not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=...") if sys.version_info < (3, 11) else None'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf .venv runs

@@ -1,0 +1,3 @@
+from cooptions.cli import main
+
+main()

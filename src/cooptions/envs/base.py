@@ -1,0 +1,121 @@
+"""The environment interface: the only one that walks, options and learners know."""
+
+import abc
+import dataclasses
+import re
+from typing import Any, ClassVar, Generic, TypeVar
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from cooptions.errors import ConfigError, require
+from cooptions.types import Feature, TimeStep
+
+State = TypeVar("State")
+
+
+class AbstractEnv(abc.ABC, Generic[State]):
+    """A cooperative team task.
+
+    An environment is a frozen dataclass: its fields are its configuration, its methods are pure, and it never
+    resets itself (see `cooptions.envs.rollout`). A new one needs the abstract members below; to be reachable
+    by a scenario name it also sets `pattern`, whose named groups are its fields.
+    """
+
+    pattern: ClassVar[str] = ""
+
+    @property
+    @abc.abstractmethod
+    def num_agents(self) -> int: ...
+
+    @property
+    @abc.abstractmethod
+    def num_actions(self) -> int: ...
+
+    @property
+    @abc.abstractmethod
+    def noop(self) -> int:
+        """The action that stands still: what an agent does while its vote has not been heard."""
+
+    @property
+    @abc.abstractmethod
+    def features(self) -> tuple[Feature, ...]:
+        """The features of one agent's state, in the order of `agent_states`."""
+
+    @property
+    @abc.abstractmethod
+    def score_names(self) -> tuple[str, ...]: ...
+
+    @property
+    def agent_features(self) -> np.ndarray:
+        """Bool[agent, feature]: which features an agent's state has; those it lacks are padded with 0."""
+        return np.ones((self.num_agents, len(self.features)), bool)
+
+    @property
+    def shaping_horizon(self) -> int:
+        """Steps of training over which `shaped_reward` fades from full to nothing; 0 leaves it out."""
+        return 0
+
+    @abc.abstractmethod
+    def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]: ...
+
+    @abc.abstractmethod
+    def step(self, state: State, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[State, TimeStep]: ...
+
+    @abc.abstractmethod
+    def agent_states(self, state: State) -> Float[Array, "agent feature"]:
+        """The paper's factorisation g: the joint state as one state per agent (Section 3.1)."""
+
+    @property
+    def agent_types(self) -> tuple[int, ...]:
+        """Agents that have the same features are of one type; types are numbered in order of appearance."""
+        rows = [tuple(row) for row in self.agent_features]
+        kinds = list(dict.fromkeys(rows))
+        return tuple(kinds.index(row) for row in rows)
+
+    @classmethod
+    def parse(cls, stem: str, options: dict[str, str]) -> "AbstractEnv":
+        """Build the environment from the part of a scenario name after its family, and `field=value` options."""
+        match = re.fullmatch(cls.pattern, stem)
+        assert match, f"{stem!r} does not match {cls.pattern}"
+        fields = {field.name: field.type for field in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
+        given = {name: text for name, text in match.groupdict().items() if text is not None} | options
+        unknown = [name for name in given if name not in fields]
+        require(not unknown, f"scenario: unknown option {', '.join(unknown)}; there are {', '.join(fields)}")
+        return cls(**{name: _convert(name, fields[name], text) for name, text in given.items()})
+
+
+def _convert(name: str, kind: Any, text: str) -> Any:
+    """Read a scenario option as the type of its field."""
+    if kind is bool:
+        require(text in ("true", "false"), f"scenario: {name} must be true or false, not {text!r}")
+        return text == "true"
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            raise ConfigError(f"scenario: {name} must be a number, not {text!r}") from None
+    return text
+
+
+def check_env(env: AbstractEnv) -> None:
+    """Compare what an environment declares with the shapes it produces, without running it."""
+    key = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
+    state, timestep = jax.eval_shape(env.reset, key)
+    declared = {
+        "agent_states": (jax.eval_shape(env.agent_states, state).shape, (env.num_agents, len(env.features))),
+        "agent_features": (env.agent_features.shape, (env.num_agents, len(env.features))),
+        "action_mask": (timestep.action_mask.shape, (env.num_agents, env.num_actions)),
+        "observation (leading axis)": (timestep.observation.shape[:1], (env.num_agents,)),
+        "score": (timestep.score.shape, (len(env.score_names),)),
+    }
+    for name, (actual, expected) in declared.items():
+        require(actual == expected, f"{type(env).__name__}: {name} has shape {actual}, expected {expected}")
+    action = jax.ShapeDtypeStruct((env.num_agents,), np.int32)
+    following, _ = jax.eval_shape(env.step, state, action, key)
+    require(
+        jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), following)
+        == jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state),
+        f"{type(env).__name__}: step and reset return states of different shapes or dtypes",
+    )

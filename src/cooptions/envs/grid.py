@@ -1,0 +1,155 @@
+"""A grid with nothing on it but the team: where relations between agents are all there is to see."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.errors import ConfigError, require
+from cooptions.types import Feature, TimeStep, restart
+
+MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
+"""Stand still, then up and down along x (the row, as in the paper and in Jumanji), left and right along y."""
+
+
+class State(eqx.Module):
+    """Where each agent stands, and how many steps the episode has run."""
+
+    position: Int[Array, "agent 2"]
+    step_count: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class Grid(AbstractEnv[State]):
+    """Agents move on a grid without a task. Scenario `HxW-Pp`, with optional fields.
+
+    `types` gives each agent's type as a digit: type 2 moves along x and y; type 1 only along x, and its state
+    has x alone (paper, appendix on heterogeneous state spaces). Empty: all of type 2.
+    """
+
+    pattern: ClassVar[str] = r"(?P<height>\d+)x(?P<width>\d+)-(?P<num_agents>\d+)p"
+
+    height: int = 15
+    width: int = 15
+    num_agents: int = 3
+    collisions: bool = False
+    """Whether two agents may not share a cell; then both stay where they would meet."""
+    map: str = ""
+    """`door` (a wall across the middle with one door), or a text file: one line a row, `#` is a wall."""
+    types: str = ""
+    time_limit: int = 100
+
+    def __post_init__(self) -> None:
+        require(2 <= self.num_agents <= 8, f"num_agents must be 2 to 8, not {self.num_agents}")
+        require(self.height >= 1 and self.width >= 1, f"height and width must be positive: {self.height}x{self.width}")
+        require(self.time_limit >= 1, f"time_limit must be at least 1, not {self.time_limit}")
+        require(
+            not self.types or (len(self.types) == self.num_agents and set(self.types) <= {"1", "2"}),
+            f"types must be a digit 1 or 2 for each of {self.num_agents} agents, not {self.types!r}",
+        )
+        num_free = int(self.free.sum())
+        require(num_free >= self.num_agents, f"map has {num_free} free cells, too few for {self.num_agents} agents")
+
+    @property
+    def num_actions(self) -> int:
+        return len(MOVES)
+
+    @property
+    def noop(self) -> int:
+        return 0
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        return Feature.coordinate("x", self.height), Feature.coordinate("y", self.width)
+
+    @property
+    def agent_features(self) -> np.ndarray:
+        types = self.types or "2" * self.num_agents
+        return np.array([[True, kind == "2"] for kind in types])
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return ()
+
+    @cached_property
+    def free(self) -> np.ndarray:
+        """Bool[height, width]: the cells without a wall."""
+        free = np.ones((self.height, self.width), bool)
+        if self.map == "door":
+            free[:, self.width // 2] = False
+            free[self.height // 2, self.width // 2] = True
+        elif self.map:
+            free = _read_map(Path(self.map), free.shape)
+        return free
+
+    def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]:
+        cells = jnp.argwhere(self.free, size=int(self.free.sum()))
+        start = jax.random.choice(key, cells, (self.num_agents,), replace=not self.collisions)
+        state = State(start, jnp.int32(0))
+        return state, restart(self._observe(state), self._action_mask(state), num_scores=0)
+
+    def step(self, state: State, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
+        target = state.position + jnp.asarray(MOVES)[action]
+        allowed = jnp.take_along_axis(self._action_mask(state), action[:, None], axis=1)
+        position = jnp.where(allowed, target, state.position)
+        if self.collisions:
+            position = jnp.where(_shared(position)[:, None], state.position, position)
+        state = State(position, state.step_count + 1)
+        return state, TimeStep(
+            observation=self._observe(state),
+            action_mask=self._action_mask(state),
+            reward=jnp.float32(0.0),
+            discount=jnp.float32(1.0),
+            last=state.step_count >= self.time_limit,
+            score=jnp.zeros(0, jnp.float32),
+        )
+
+    def agent_states(self, state: State) -> Float[Array, "agent feature"]:
+        return jnp.where(self.agent_features, state.position, 0).astype(jnp.float32)
+
+    def _action_mask(self, state: State) -> Bool[Array, "agent action"]:
+        """A move is available if it stays on the grid, hits no wall or teammate, and suits the agent's type."""
+        target = state.position[:, None] + jnp.asarray(MOVES)
+        walkable = jnp.pad(self.free, 1)[target[..., 0] + 1, target[..., 1] + 1]
+        along_y = MOVES[:, 1] != 0
+        mask = walkable & (self.agent_features[:, 1:] | ~along_y)
+        if self.collisions:
+            meets = jnp.all(target[:, :, None] == state.position, axis=-1)
+            mask &= ~jnp.any(meets & ~jnp.eye(self.num_agents, dtype=bool)[:, None], axis=-1)
+        return mask
+
+    def _observe(self, state: State) -> Float[Array, "agent observation"]:
+        """Own place and the teammates' places relative to it, in [-1, 1]; a padded feature is 0."""
+        scale = np.maximum([self.height - 1, self.width - 1], 1)
+        has = jnp.asarray(self.agent_features)
+        own = jnp.where(has, 2 * state.position / scale - 1, 0.0)
+        relative = (state.position[None] - state.position[:, None]) / scale * (has[None] & has[:, None])
+        others = np.array([[j for j in range(self.num_agents) if j != i] for i in range(self.num_agents)])
+        mates = relative[np.arange(self.num_agents)[:, None], others]
+        return jnp.concatenate([own, mates.reshape(self.num_agents, -1)], axis=1)
+
+
+def _shared(position: Int[Array, "agent 2"]) -> Bool[Array, " agent"]:
+    """Which agents stand on the same cell as another."""
+    same = jnp.all(position[:, None] == position[None], axis=-1)
+    return same.sum(axis=1) > 1
+
+
+def _read_map(path: Path, shape: tuple[int, int]) -> np.ndarray:
+    try:
+        rows = path.read_text().splitlines()
+    except OSError as error:
+        raise ConfigError(f"map: cannot read {path}: {error.strerror}") from None
+    lengths = {len(row) for row in rows}
+    require(
+        len(rows) == shape[0] and lengths == {shape[1]},
+        f"map: {path} has {len(rows)} rows of length {sorted(lengths)}, expected {shape[0]} of {shape[1]}",
+    )
+    return np.array([[cell != "#" for cell in row] for row in rows])

@@ -1,0 +1,152 @@
+"""Overcooked: JaxMARL's dynamics behind our interface."""
+
+import difflib
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.quiet import quiet_import
+from cooptions.errors import require
+from cooptions.types import Feature, TimeStep, restart
+
+with quiet_import():
+    from jaxmarl.environments.overcooked import Overcooked as JaxMARLOvercooked
+    from jaxmarl.environments.overcooked import overcooked_layouts
+    from jaxmarl.environments.overcooked.common import OBJECT_TO_INDEX
+    from jaxmarl.environments.overcooked.overcooked import DELIVERY_REWARD, OvercookedActions
+    from jaxmarl.environments.overcooked.overcooked import State as JaxMARLState
+
+HELD = ("empty", "onion", "plate", "dish")
+"""What an agent may carry, in the order of the values of the feature `inventory`."""
+
+
+class Kitchen(eqx.Module):
+    """JaxMARL's state, and the soups delivered since the episode began."""
+
+    inner: JaxMARLState
+    deliveries: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class Overcooked(AbstractEnv[Kitchen]):
+    """Two cooks fill pots with onions and deliver the soups.
+
+    Scenario: the name of one of JaxMARL's layouts. A delivery pays the team 20. An agent's state is its place,
+    orientation and inventory, less the coordinate along which a wall keeps the agents apart: no walk crosses
+    the wall, so distances along that coordinate would be noise.
+    """
+
+    pattern: ClassVar[str] = r"(?P<layout>[a-z_]+)"
+
+    layout: str = "counter_circuit"
+    shaping_horizon: int = 0
+    """Steps of training over which the shaped rewards (onion potted, plate taken, soup taken) fade; 0 is off."""
+    time_limit: int = 400
+
+    def __post_init__(self) -> None:
+        near = difflib.get_close_matches(self.layout, overcooked_layouts, cutoff=0.4) or list(overcooked_layouts)
+        require(self.layout in overcooked_layouts, f"layout: there is no {self.layout!r}; try {', '.join(near)}")
+        require(self.shaping_horizon >= 0, f"shaping_horizon must be at least 0, not {self.shaping_horizon}")
+        require(self.time_limit >= 1, f"time_limit must be at least 1, not {self.time_limit}")
+
+    @property
+    def num_agents(self) -> int:
+        return 2
+
+    @property
+    def num_actions(self) -> int:
+        return 6
+
+    @property
+    def noop(self) -> int:
+        return int(OvercookedActions.stay)
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return ("deliveries",)
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        place = Feature.coordinate("x", self.jaxmarl.width), Feature.coordinate("y", self.jaxmarl.height)
+        shared = tuple(axis for axis, apart in zip(place, separated_axes(self.layout), strict=True) if not apart)
+        return *shared, Feature.categorical("orientation", 4), Feature.categorical("inventory", len(HELD))
+
+    @cached_property
+    def jaxmarl(self) -> JaxMARLOvercooked:
+        """JaxMARL's environment: dynamics and observations."""
+        with jax.ensure_compile_time_eval(), warnings.catch_warnings():  # it may be built inside our trace
+            warnings.filterwarnings("ignore", "OvercookedV2 is now released", DeprecationWarning)
+            return JaxMARLOvercooked(layout=overcooked_layouts[self.layout], max_steps=self.time_limit)
+
+    def reset(self, key: PRNGKeyArray) -> tuple[Kitchen, TimeStep]:
+        observations, inner = self.jaxmarl.reset(key)
+        state = Kitchen(inner=inner, deliveries=jnp.int32(0))
+        return state, restart(self._stack(observations), self._action_mask, num_scores=1)
+
+    def step(self, state: Kitchen, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[Kitchen, TimeStep]:
+        # Not `step`, which resets by itself and drops the final state.
+        observations, inner, rewards, dones, info = self.jaxmarl.step_env(
+            key, state.inner, dict(zip(self.jaxmarl.agents, action, strict=True))
+        )
+        reward = rewards["agent_0"]  # the team's, which JaxMARL hands to each agent
+        deliveries = state.deliveries + jnp.round(reward / DELIVERY_REWARD).astype(jnp.int32)
+        return Kitchen(inner=inner, deliveries=deliveries), TimeStep(
+            observation=self._stack(observations),
+            action_mask=self._action_mask,
+            reward=reward.astype(jnp.float32),
+            discount=jnp.float32(1.0),  # nothing but the time limit ends an episode
+            last=dones["__all__"],
+            score=deliveries.astype(jnp.float32)[None],
+            shaped_reward=jnp.stack(list(info["shaped_reward"].values())).sum().astype(jnp.float32),
+        )
+
+    def agent_states(self, state: Kitchen) -> Float[Array, "agent feature"]:
+        held = np.zeros(len(OBJECT_TO_INDEX), np.int32)
+        held[[OBJECT_TO_INDEX[name] for name in HELD]] = range(len(HELD))
+        column = {
+            "x": state.inner.agent_pos[:, 0],
+            "y": state.inner.agent_pos[:, 1],
+            "orientation": state.inner.agent_dir_idx,
+            "inventory": jnp.asarray(held)[state.inner.agent_inv],
+        }
+        return jnp.stack([column[feature.name].astype(jnp.float32) for feature in self.features], axis=1)
+
+    @property
+    def _action_mask(self) -> Bool[Array, "agent action"]:
+        return jnp.ones((self.num_agents, self.num_actions), bool)
+
+    def _stack(self, observations: dict[str, Array]) -> UInt8[Array, "agent height width channel"]:
+        return jnp.stack([observations[agent] for agent in self.jaxmarl.agents])
+
+
+def separated_axes(layout: str) -> tuple[bool, bool]:
+    """Whether the agents of a layout can never share a value of x, and of y, because a wall stands between them."""
+    plan: Any = overcooked_layouts[layout]
+    walls = np.zeros((plan["height"], plan["width"]), bool)
+    walls.flat[np.asarray(plan["wall_idx"])] = True
+    first, second = (_reachable(walls, int(cell)) for cell in np.asarray(plan["agent_idx"]))
+    if np.any(first & second):
+        return False, False
+    over_x, over_y = (bool(np.any(first.any(axis) & second.any(axis))) for axis in (0, 1))
+    return not over_x, not over_y
+
+
+def _reachable(walls: Bool[np.ndarray, "height width"], start: int) -> Bool[np.ndarray, "height width"]:
+    """The cells that an agent can walk to from the cell numbered `start`."""
+    reached = np.zeros_like(walls)
+    reached.flat[start] = True
+    while True:
+        around = np.pad(reached, 1)
+        beside = around[:-2, 1:-1] | around[2:, 1:-1] | around[1:-1, :-2] | around[1:-1, 2:]
+        grown = reached | (beside & ~walls)
+        if np.array_equal(grown, reached):
+            return reached
+        reached = grown

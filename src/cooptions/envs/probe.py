@@ -1,0 +1,257 @@
+"""Probe environments: tiny tasks whose optimal values are known by hand, each catching one kind of mistake."""
+
+import abc
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.types import Feature, TimeStep
+
+Cue = Literal[-1, 1]
+
+
+class ProbeState(eqx.Module):
+    """How far the episode is, the sign drawn at its start, and what has been earned."""
+
+    time: Int[Array, ""]
+    cue: Float[Array, ""]
+    total: Float[Array, ""]
+
+
+@dataclass(frozen=True)
+class AbstractProbe(AbstractEnv[ProbeState]):
+    """An episode of `length` steps with a random cue of -1 or +1, and two actions.
+
+    All agents observe (the cue, the clock), of which a probe shows what its task calls for and 0 for the rest.
+    """
+
+    length: ClassVar[int] = 1
+    truncated: ClassVar[bool] = False
+    """Whether the end is a time limit: the task would have gone on."""
+
+    num_agents: int = 2
+
+    @property
+    def num_actions(self) -> int:
+        return 2
+
+    @property
+    def noop(self) -> int:
+        return 0
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        return (Feature.coordinate("time", self.length + 1),)
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return ("return",)
+
+    @abc.abstractmethod
+    def value_of_cue(self, gamma: float, cue: Cue) -> float:
+        """The discounted return of the best policy in an episode with this cue."""
+
+    def optimal_value(self, gamma: float) -> float:
+        """The expected discounted return of the best policy from the start, the cue being a fair coin."""
+        return (self.value_of_cue(gamma, -1) + self.value_of_cue(gamma, 1)) / 2
+
+    @abc.abstractmethod
+    def _reward(self, state: ProbeState, action: Int[Array, " agent"]) -> Float[Array, ""]:
+        """What `action` earns in `state`."""
+
+    def _shown_cue(self, state: ProbeState) -> Float[Array, ""]:
+        return jnp.float32(0.0)
+
+    def _shown_clock(self, state: ProbeState) -> Float[Array, ""]:
+        return jnp.float32(0.0)
+
+    def _action_mask(self, state: ProbeState) -> Bool[Array, "agent action"]:
+        return jnp.ones((self.num_agents, self.num_actions), bool)
+
+    def reset(self, key: PRNGKeyArray) -> tuple[ProbeState, TimeStep]:
+        state = ProbeState(time=jnp.int32(0), cue=jax.random.rademacher(key, (), jnp.float32), total=jnp.float32(0.0))
+        return state, self._timestep(state, jnp.float32(0.0))
+
+    def step(self, state: ProbeState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[ProbeState, TimeStep]:
+        reward = self._reward(state, action)
+        state = ProbeState(time=state.time + 1, cue=state.cue, total=state.total + reward)
+        return state, self._timestep(state, reward)
+
+    def agent_states(self, state: ProbeState) -> Float[Array, "agent feature"]:
+        return jnp.full((self.num_agents, 1), state.time, jnp.float32)
+
+    def _timestep(self, state: ProbeState, reward: Float[Array, ""]) -> TimeStep:
+        last = state.time >= self.length
+        shown = jnp.stack([self._shown_cue(state), self._shown_clock(state)])
+        return TimeStep(
+            observation=jnp.broadcast_to(shown, (self.num_agents, 2)),
+            action_mask=self._action_mask(state),
+            reward=reward,
+            discount=jnp.float32(1.0) if self.truncated else 1.0 - last.astype(jnp.float32),
+            last=last,
+            score=state.total[None],
+        )
+
+
+@dataclass(frozen=True)
+class Constant(AbstractProbe):
+    """One step that earns 1. Fails when a value cannot be fitted at all."""
+
+    def value_of_cue(self, gamma: float, cue: Cue) -> float:
+        return 1.0
+
+    def _reward(self, state: ProbeState, action: Int[Array, " agent"]) -> Float[Array, ""]:
+        return jnp.float32(1.0)
+
+
+@dataclass(frozen=True)
+class ObservedSign(AbstractProbe):
+    """One step that earns the observed cue: 0 on average. Fails when values do not depend on observations."""
+
+    def value_of_cue(self, gamma: float, cue: Cue) -> float:
+        return float(cue)
+
+    def _shown_cue(self, state: ProbeState) -> Float[Array, ""]:
+        return state.cue
+
+    def _reward(self, state: ProbeState, action: Int[Array, " agent"]) -> Float[Array, ""]:
+        return state.cue
+
+
+@dataclass(frozen=True)
+class TwoStep(AbstractProbe):
+    """Only the second step earns 1. Fails when rewards, discounts or `last` are shifted by one step."""
+
+    length: ClassVar[int] = 2
+
+    def value_of_cue(self, gamma: float, cue: Cue) -> float:
+        return gamma
+
+    def _shown_clock(self, state: ProbeState) -> Float[Array, ""]:
+        return state.time.astype(jnp.float32)
+
+    def _reward(self, state: ProbeState, action: Int[Array, " agent"]) -> Float[Array, ""]:
+        return (state.time == 1).astype(jnp.float32)
+
+
+@dataclass(frozen=True)
+class Matching(AbstractProbe):
+    """One step that earns 1 if all agents play the observed bit. Fails when actions do not follow observations."""
+
+    def value_of_cue(self, gamma: float, cue: Cue) -> float:
+        return 1.0
+
+    def _shown_cue(self, state: ProbeState) -> Float[Array, ""]:
+        return state.cue
+
+    def _reward(self, state: ProbeState, action: Int[Array, " agent"]) -> Float[Array, ""]:
+        return _all_play(_bit(state), action)
+
+
+@dataclass(frozen=True)
+class Masked(AbstractProbe):
+    """The cue's bit earns 1 at each of two steps, but at the second the first agent may not play it.
+
+    Fails when the maximum of a target, or the choice of an action, runs over actions that are not available:
+    the value is then 1 + gamma.
+    """
+
+    length: ClassVar[int] = 2
+
+    def value_of_cue(self, gamma: float, cue: Cue) -> float:
+        return 1.0
+
+    def _shown_cue(self, state: ProbeState) -> Float[Array, ""]:
+        return state.cue
+
+    def _shown_clock(self, state: ProbeState) -> Float[Array, ""]:
+        return state.time.astype(jnp.float32)
+
+    def _action_mask(self, state: ProbeState) -> Bool[Array, "agent action"]:
+        first_agent = jnp.arange(self.num_agents)[:, None] == 0
+        earning = jnp.arange(self.num_actions)[None] == _bit(state)
+        return ~((state.time == 1) & first_agent & earning)
+
+    def _reward(self, state: ProbeState, action: Int[Array, " agent"]) -> Float[Array, ""]:
+        return _all_play(_bit(state), action)
+
+
+@dataclass(frozen=True)
+class Truncated(AbstractProbe):
+    """Every step earns 1, for ever; a time limit the agents cannot see cuts episodes after five steps.
+
+    The value is that of the unlimited task. Fails when a time limit is taken for an end.
+    """
+
+    length: ClassVar[int] = 5
+    truncated: ClassVar[bool] = True
+
+    def value_of_cue(self, gamma: float, cue: Cue) -> float:
+        return 1.0 / (1.0 - gamma)
+
+    def _reward(self, state: ProbeState, action: Int[Array, " agent"]) -> Float[Array, ""]:
+        return jnp.float32(1.0)
+
+
+@dataclass(frozen=True)
+class Terminated(AbstractProbe):
+    """Every step earns 1 and the fifth is the end. Fails when values are bootstrapped across an end."""
+
+    length: ClassVar[int] = 5
+
+    def value_of_cue(self, gamma: float, cue: Cue) -> float:
+        return sum(gamma**time for time in range(self.length))
+
+    def _shown_clock(self, state: ProbeState) -> Float[Array, ""]:
+        return state.time.astype(jnp.float32)
+
+    def _reward(self, state: ProbeState, action: Int[Array, " agent"]) -> Float[Array, ""]:
+        return jnp.float32(1.0)
+
+
+@dataclass(frozen=True)
+class Recall(AbstractProbe):
+    """The cue is shown at the start alone, and its bit must be played by all at the third step.
+
+    Fails without a memory, or when the memory is lost or carried over between episodes.
+    """
+
+    length: ClassVar[int] = 3
+
+    def value_of_cue(self, gamma: float, cue: Cue) -> float:
+        return gamma**2
+
+    def _shown_cue(self, state: ProbeState) -> Float[Array, ""]:
+        return jnp.where(state.time == 0, state.cue, 0.0)
+
+    def _shown_clock(self, state: ProbeState) -> Float[Array, ""]:
+        return state.time.astype(jnp.float32)
+
+    def _reward(self, state: ProbeState, action: Int[Array, " agent"]) -> Float[Array, ""]:
+        return _all_play(_bit(state), action) * (state.time == 2)
+
+
+def _bit(state: ProbeState) -> Int[Array, ""]:
+    """The cue as an action: 0 for -1, 1 for +1."""
+    return (state.cue > 0).astype(jnp.int32)
+
+
+def _all_play(bit: Int[Array, ""], action: Int[Array, " agent"]) -> Float[Array, ""]:
+    return jnp.all(action == bit).astype(jnp.float32)
+
+
+PROBES: dict[str, type[AbstractProbe]] = {
+    "constant": Constant,
+    "observed_sign": ObservedSign,
+    "two_step": TwoStep,
+    "matching": Matching,
+    "masked": Masked,
+    "truncated": Truncated,
+    "terminated": Terminated,
+    "recall": Recall,
+}

@@ -1,0 +1,62 @@
+"""Many environments at once, started anew when their episodes end, without losing the final state."""
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.types import TimeStep
+
+
+class Runners(eqx.Module):
+    """A batch of environments: where each stands, and the time step it was given there."""
+
+    state: Any
+    timestep: TimeStep
+
+
+def start(env: AbstractEnv, num_envs: int, *, key: PRNGKeyArray) -> Runners:
+    """Reset `num_envs` environments."""
+    return Runners(*jax.vmap(env.reset)(jax.random.split(key, num_envs)))
+
+
+def advance(
+    env: AbstractEnv, runners: Runners, action: Int[Array, "env agent"], *, key: PRNGKeyArray
+) -> tuple[Runners, Runners]:
+    """Step every environment: where the actions led, and where to go on from.
+
+    The two differ where an episode ended: the first holds its final state and observation, from which a
+    time limit bootstraps; the second holds the start of the next episode.
+    """
+
+    step_key, reset_key = jax.random.split(key)
+    step_keys = jax.random.split(step_key, action.shape[0])
+    outcome = Runners(*jax.vmap(env.step)(runners.state, action, step_keys))
+    last = outcome.timestep.last
+    # Most steps end no episode: unless seeds are vmapped around this, the start states are then not computed.
+    onward = jax.lax.cond(
+        jnp.any(last), lambda: _select(last, start(env, last.shape[0], key=reset_key), outcome), lambda: outcome
+    )
+    return outcome, onward
+
+
+def _select(mask: Bool[Array, " env"], chosen: Runners, other: Runners) -> Runners:
+    """`chosen` where `mask` holds, `other` elsewhere."""
+    pick = jax.vmap(lambda flag, a, b: jax.tree.map(lambda x, y: jnp.where(flag, x, y), a, b))
+    return pick(mask, chosen, other)
+
+
+def uniform_action(mask: Bool[Array, "*batch action"], *, key: PRNGKeyArray) -> Int[Array, "*batch"]:
+    """Draw uniformly among the available actions."""
+    return jnp.argmax(jnp.where(mask, jax.random.uniform(key, mask.shape), -1.0), axis=-1)
+
+
+def training_reward(env: AbstractEnv, timestep: TimeStep, step: Int[Array, ""]) -> Float[Array, "*batch"]:
+    """The reward a learner sees at environment step `step`: shaped rewards fade over the horizon."""
+    if env.shaping_horizon == 0:
+        return timestep.reward
+    weight = jnp.maximum(0.0, 1.0 - step / env.shaping_horizon)
+    return timestep.reward + weight * timestep.shaped_reward

@@ -1,0 +1,51 @@
+"""Fitting one swappable part of discovery, for every seed at once."""
+
+
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import jax
+from jaxtyping import Array, Key, PRNGKeyArray
+
+from cooptions.progress import Progress
+from cooptions.training import Metrics, Trained, train
+
+
+class Part(Protocol):
+    """A representation or a Laplacian: a frozen dataclass of hyperparameters with these pure functions.
+
+    `num_steps` is 0 where `init` is already the answer, in closed form.
+    """
+
+    @property
+    def num_steps(self) -> int: ...
+
+    def init(self, data: Any, *, key: PRNGKeyArray) -> Any: ...
+
+    def step(self, state: Any, data: Any, *, key: PRNGKeyArray) -> tuple[Any, Metrics]: ...
+
+
+def fit(
+    part: Part,
+    data: Any,
+    keys: Key[Array, " seed"],
+    *,
+    name: str,
+    directory: Path | None = None,
+    progress: Progress | None = None,
+) -> Any:
+    """The part's final state, seeds on the leading axis."""
+    if part.num_steps == 0:
+        return jax.jit(jax.vmap(lambda key, data: part.init(data, key=key)))(keys, data)
+    chunk_steps = max(1, part.num_steps // 50)
+    return train(
+        part,
+        data,
+        keys,
+        name=name,
+        num_steps=part.num_steps,
+        chunk_steps=chunk_steps,
+        directory=directory,
+        progress=progress,
+    ).state

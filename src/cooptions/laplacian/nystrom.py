@@ -1,0 +1,84 @@
+"""Eigenfunctions in closed form: z has few components, so that some hundred fixed functions of it span what is slow."""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cooptions.errors import require
+from cooptions.laplacian.base import AbstractLaplacian, Pairs
+from cooptions.laplacian.moments import moments, slowest
+from cooptions.training import Metrics
+
+CANDIDATES = 4096
+"""Visited z among which landmarks are chosen."""
+
+
+class State(eqx.Module):
+    """The solution: `eigenfunctions = functions(z) @ weights - offset`."""
+
+    landmarks: Float[Array, "landmark z"]
+    bandwidth: Float[Array, ""]
+    weights: Float[Array, "function k"]
+    offset: Float[Array, " k"]
+    eigenvalues: Float[Array, " k"]
+
+
+@dataclass(frozen=True)
+class Nystrom(AbstractLaplacian[State]):
+    """Rayleigh-Ritz on Gaussian bumps around visited z, and z itself: one generalised eigenproblem."""
+
+    num_eigenfunctions: int = 10
+    num_landmarks: int = 300
+    bandwidth: float = 0.5
+    """Width of the bumps, in median distances between landmarks."""
+
+    def __post_init__(self) -> None:
+        require(self.num_eigenfunctions >= 1, f"num_eigenfunctions must be at least 1, not {self.num_eigenfunctions}")
+        require(self.num_landmarks >= 2, f"num_landmarks must be at least 2, not {self.num_landmarks}")
+        require(self.bandwidth > 0.0, f"bandwidth must be positive, not {self.bandwidth}")
+
+    @property
+    def num_steps(self) -> int:
+        return 0
+
+    def init(self, data: Pairs, *, key: PRNGKeyArray) -> State:
+        landmarks = spread_out(data.z, self.num_landmarks, key=key)
+        distances = jnp.linalg.norm(landmarks[:, None] - landmarks, axis=-1)
+        bandwidth = self.bandwidth * jnp.maximum(jnp.median(distances), 1e-3)
+        found = moments(lambda z: _functions(landmarks, bandwidth, z), data)
+        solution = slowest(found.covariance, found.energy, self.num_eigenfunctions)
+        offset = found.mean @ solution.weights
+        return State(landmarks, bandwidth, solution.weights, offset, solution.eigenvalues)
+
+    def step(self, state: State, data: Pairs, *, key: PRNGKeyArray) -> tuple[State, Metrics]:
+        return state, {}
+
+    def eigenfunctions(self, state: State, z: Float[Array, " z"]) -> Float[Array, " k"]:
+        return _functions(state.landmarks, state.bandwidth, z) @ state.weights - state.offset
+
+    def eigenvalues(self, state: State) -> Float[Array, " k"]:
+        return state.eigenvalues
+
+
+def spread_out(z: Float[Array, "transition z"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num z"]:
+    """Visited z that cover what was visited: each is the candidate farthest from those before it.
+
+    Plain draws would repeat the frequent values, of which discrete features have few.
+    """
+    candidates = z[jax.random.randint(key, (CANDIDATES,), 0, z.shape[0])]
+
+    def choose(gap: Float[Array, " candidate"], _: None) -> tuple[Array, Array]:
+        chosen = candidates[jnp.argmax(gap)]
+        return jnp.minimum(gap, jnp.sum((candidates - chosen) ** 2, axis=-1)), chosen
+
+    return jax.lax.scan(choose, jnp.full(CANDIDATES, jnp.inf), None, length=num)[1]
+
+
+def _functions(
+    landmarks: Float[Array, "landmark z"], bandwidth: Float[Array, ""], z: Float[Array, " z"]
+) -> Float[Array, " function"]:
+    bumps = jnp.exp(-jnp.sum((landmarks - z) ** 2, axis=-1) / (2 * bandwidth**2))
+    return jnp.concatenate([z, bumps])

@@ -1,0 +1,56 @@
+"""The stages of a run, each a function of its configuration and the artefact before it."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from cooptions.artifacts import Json, RunDirectory, open_run
+from cooptions.config import Config
+from cooptions.figures import draw, drawable
+from cooptions.progress import Progress
+from cooptions.walks import Walk, walk
+
+
+def walk_stage(config: Config, run: RunDirectory, progress: Progress) -> Walk:
+    """Random walks of the team."""
+    return run.stage(
+        "walk",
+        lambda: walk(config.env, config.walk, config.keys("walk"), progress=progress),
+        lambda arrays: Walk(**arrays),
+    )
+
+
+STAGES: dict[str, tuple[Callable, tuple[str, ...]]] = {
+    "walk": (walk_stage, ("walk",)),
+}
+"""Every stage in order, with the fields of the configuration it depends on."""
+
+
+def stage_configs(config: Config, until: str) -> dict[str, Json]:
+    """The configuration of each stage up to and including `until`."""
+    names = list(STAGES)[: list(STAGES).index(until) + 1]
+    return {name: config.stage_config(*STAGES[name][1]) for name in names}
+
+
+def run_pipeline(config: Config, out: Path, console: Console, until: str) -> None:
+    """Run what is missing up to a stage, then show a table and the pictures."""
+    progress = Progress(console)
+    configs = stage_configs(config, until)
+    with open_run(out, configs) as run:
+        for name in configs:
+            STAGES[name][0](config, run, progress)
+        pictures = [path for name in drawable(run) for path in draw(name, config, run)]
+        _report(run, pictures, console)
+
+
+def _report(run: RunDirectory, pictures: list[Path], console: Console) -> None:
+    table = Table("stage", "seconds", "file", "size")
+    for name, entry in run.manifest.items():
+        for file in entry["files"]:
+            size = run.file(file).stat().st_size / 1e6
+            table.add_row(name, f"{entry['seconds']:.1f}", str(run.file(file)), f"{size:.1f} MB")
+    console.print(table)
+    for path in pictures:
+        console.print(f"picture: {path}")

@@ -1,0 +1,194 @@
+"""`hit`: how long each feature takes to arrive at a value, from the agent's whole state (ours).
+
+d_f(s, v) = -log E[gamma^tau], with tau >= 0 the first time at which feature f of the agent is v. It depends on the goal
+through v alone, so z_f = min_v sum_i d_f(s^i, v) is disentangled by construction and its minimum is found exactly:
+neither a discriminator nor a Fermat encoder is needed. It sees walls, because s is the whole state.
+"""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from cooptions.errors import require
+from cooptions.nn import MLP
+from cooptions.representations.base import AbstractRepresentation, Team
+from cooptions.training import Metrics
+from cooptions.types import Feature
+from cooptions.walks import Dataset
+
+
+class HitState(eqx.Module):
+    """The network whose outputs are the log-odds of E[gamma^tau], and its optimiser."""
+
+    network: MLP
+    optimiser: optax.OptState
+
+
+class Window(eqx.Module):
+    """What follows one state of one agent: `ahead[k]` is k + 1 steps later, of the same episode where `alive[k]`."""
+
+    source: Shaped[Array, " feature"]
+    ahead: Shaped[Array, "time feature"]
+    alive: Bool[Array, " time"]
+    agent: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class Hit(AbstractRepresentation[HitState]):
+    """Hitting times of single features.
+
+    A continuous feature hits v when it comes within half a bin of v or jumps over it. Its log-odds are learned at the
+    bins' centres, interpolated between them and trained at random v, so that z has no steps at the bins' edges.
+    """
+
+    discount: float = 0.95
+    cap: float = 4.0
+    """Where distances level off, as -log(p + exp(-cap)): rarer hits are not known any better than that."""
+    num_bins: int = 32
+    """Bins of a continuous feature between its `low` and `high`."""
+    steps_ahead: int = 32
+    """Steps looked ahead before the estimate itself takes over (n-step bootstrapping)."""
+    batch: int = 512
+    steps: int = 2500
+    learning_rate: float = 3e-3
+    """At the start; it falls to 0 along a cosine."""
+    hidden: tuple[int, ...] = (128, 128)
+
+    def __post_init__(self) -> None:
+        require(0.0 < self.discount < 1.0, f"representation.discount must lie between 0 and 1, not {self.discount}")
+        require(self.cap > 0.0, f"representation.cap must be positive, not {self.cap}")
+        for name in ("num_bins", "steps_ahead", "batch", "steps"):
+            require(getattr(self, name) >= 1, f"representation.{name} must be at least 1, not {getattr(self, name)}")
+
+    @property
+    def num_steps(self) -> int:
+        return self.steps
+
+    def z_names(self, team: Team) -> tuple[str, ...]:
+        return tuple(feature.name for feature in team.features)
+
+    def init(self, team: Team, data: Dataset, *, key: PRNGKeyArray) -> HitState:
+        num_outputs = sum(len(self.centres(feature)) for feature in team.features)
+        network = MLP([team.num_typed_inputs, *self.hidden, num_outputs], key=key)
+        return HitState(network, self._adam().init(network))
+
+    def step(self, team: Team, state: HitState, data: Dataset, *, key: PRNGKeyArray) -> tuple[HitState, Metrics]:
+        window_key, goal_key = jax.random.split(key)
+        windows = sample_windows(data, self.batch, self.steps_ahead, key=window_key)
+        goal_keys = jax.random.split(goal_key, len(team.features))
+        goals = [self._random_goals(feature, key=k) for feature, k in zip(team.features, goal_keys, strict=True)]
+
+        def loss(network: MLP) -> Float[Array, ""]:
+            return jax.vmap(lambda window: self._loss(team, network, window, goals))(windows).mean()
+
+        value, gradient = jax.value_and_grad(loss)(state.network)
+        updates, optimiser = self._adam().update(gradient, state.optimiser)
+        return HitState(optax.apply_updates(state.network, updates), optimiser), {"loss": value}
+
+    def encode(self, team: Team, state: HitState, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
+        z = []
+        for f, has in enumerate(team.has_feature.T):
+            members = agent_states[np.flatnonzero(has)]
+            types = np.array(team.agent_types)[has]
+            goals = jnp.asarray(self.centres(team.features[f]))
+            if not team.features[f].discrete:  # with the members' own values z is 0 where they are aligned
+                goals = jnp.concatenate([goals, members[:, f]])
+            distances = jax.vmap(lambda s, t, f=f, goals=goals: self.distance(team, state, s, t, f, goals))
+            z.append(distances(members, types).sum(axis=0).min() if has.any() else jnp.float32(0.0))
+        return jnp.stack(z)
+
+    def distance(
+        self,
+        team: Team,
+        state: HitState,
+        agent_state: Shaped[Array, " feature"],
+        agent_type: Int[Array, ""],
+        feature: int,
+        goals: Float[Array, " goal"],
+    ) -> Float[Array, " goal"]:
+        """d_f(s, v) for the values `goals` of feature number `feature`."""
+        log_odds = self._log_odds(team, state.network, agent_state, agent_type)[feature]
+        hit = self._hits(team.features[feature], agent_state[feature], agent_state[feature], goals)
+        probability = jnp.where(hit, 1.0, jax.nn.sigmoid(self._at(team.features[feature], log_odds, goals)))
+        floor = np.exp(-self.cap)
+        return -jnp.log(probability * (1 - floor) + floor)
+
+    def centres(self, feature: Feature) -> np.ndarray:
+        """The values at which the network gives log-odds."""
+        if feature.discrete:
+            return np.arange(feature.size, dtype=np.float32)
+        return np.linspace(feature.low, feature.high, 2 * self.num_bins + 1, dtype=np.float32)[1::2]
+
+    def _loss(
+        self, team: Team, network: MLP, window: Window, goals: list[Float[Array, " goal"]]
+    ) -> Float[Array, ""]:
+        """Binary cross-entropy with gamma^tau, or with gamma^m times the estimate where m steps saw no hit."""
+        agent_type = jnp.asarray(team.agent_types)[window.agent]
+        num_alive = window.alive.sum()
+        estimates = self._log_odds(team, network, window.source, agent_type)
+        later = self._log_odds(team, network, window.ahead[num_alive - 1], agent_type)
+        powers = jnp.where(window.alive, self.discount ** (1.0 + jnp.arange(self.steps_ahead)), 0.0)
+        losses = []
+        for f, feature in enumerate(team.features):
+            path = jnp.concatenate([window.source[None], window.ahead])[:, f]
+            hits = jax.vmap(lambda a, b, f=f: self._hits(team.features[f], a, b, goals[f]))(path[:-1], path[1:])
+            soonest = jnp.max(jnp.where(hits, powers[:, None], 0.0), axis=0)
+            onward = self.discount**num_alive * jax.nn.sigmoid(self._at(feature, later[f], goals[f]))
+            target = jax.lax.stop_gradient(jnp.where(soonest > 0.0, soonest, onward))
+            error = optax.sigmoid_binary_cross_entropy(self._at(feature, estimates[f], goals[f]), target)
+            unknown = ~self._hits(feature, path[0], path[0], goals[f])
+            losses.append(jnp.where(unknown, error, 0.0) * jnp.asarray(team.has_feature)[window.agent, f])
+        return jnp.concatenate(losses).mean()
+
+    def _log_odds(
+        self, team: Team, network: MLP, agent_state: Shaped[Array, " feature"], agent_type: Int[Array, ""]
+    ) -> list[Float[Array, " _"]]:
+        """For each feature, the log-odds of E[gamma^tau] at its `centres`."""
+        ends = np.cumsum([len(self.centres(feature)) for feature in team.features])
+        return jnp.split(network(team.typed_inputs(agent_state, agent_type)), ends[:-1])
+
+    def _at(self, feature: Feature, log_odds: Float[Array, " centre"], goals: Float[Array, " goal"]) -> Array:
+        """Log-odds at `goals`, which are all the values of a discrete feature."""
+        return log_odds if feature.discrete else jnp.interp(goals, self.centres(feature), log_odds)
+
+    def _hits(
+        self, feature: Feature, before: Shaped[Array, ""], after: Shaped[Array, ""], goals: Float[Array, " goal"]
+    ) -> Bool[Array, " goal"]:
+        """Which goals are hit by a step from one value to another."""
+        if feature.discrete:
+            return after == goals
+        radius = (feature.high - feature.low) / (2 * self.num_bins)
+        return (jnp.minimum(before, after) - radius <= goals) & (goals <= jnp.maximum(before, after) + radius)
+
+    def _random_goals(self, feature: Feature, *, key: PRNGKeyArray) -> Float[Array, " goal"]:
+        """All values of a discrete feature; of a continuous one, a random place in each bin."""
+        if feature.discrete:
+            return jnp.asarray(self.centres(feature))
+        edges = np.linspace(feature.low, feature.high, self.num_bins + 1)
+        return jax.random.uniform(key, (self.num_bins,), minval=edges[:-1], maxval=edges[1:])
+
+    def _adam(self) -> optax.GradientTransformation:
+        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.steps))
+
+
+def sample_windows(data: Dataset, num: int, steps_ahead: int, *, key: PRNGKeyArray) -> Window:
+    """Draw the continuations of `num` states of single agents."""
+    states, next_states, last = data.walk.states, data.walk.next_states, data.walk.last
+    keys = jax.random.split(key, 3)
+    times, envs, agents = (
+        jax.random.randint(k, (num,), 0, size) for k, size in zip(keys, states.shape[:3], strict=True)
+    )
+
+    def window(time: Int[Array, ""], env: Int[Array, ""], agent: Int[Array, ""]) -> Window:
+        steps = time + jnp.arange(steps_ahead)
+        inside = jnp.minimum(steps, states.shape[0] - 1)
+        ended = jnp.cumsum(last[inside, env]) - last[inside, env] > 0
+        alive = ~ended & (steps < states.shape[0])
+        return Window(states[time, env, agent], next_states[inside, env, agent], alive, agent)
+
+    return jax.vmap(window)(times, envs, agents)

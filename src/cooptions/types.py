@@ -1,0 +1,77 @@
+"""The two records that every part of the library speaks: a time step, and a feature of an agent's state."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Shaped
+
+from cooptions.errors import require
+
+
+class TimeStep(eqx.Module):
+    """What a team is given after each step. Agents are on the leading axis.
+
+    `discount` is 0 where the task ended and 1 elsewhere, so a time limit keeps it at 1; `last` marks the
+    final step of an episode for either reason. `score` counts from the episode's start: at `last` it is the
+    episode's result. `shaped_reward` is a hint for learning that no score counts.
+    """
+
+    observation: Shaped[Array, "agent ..."]
+    action_mask: Bool[Array, "agent action"]
+    reward: Float[Array, ""]
+    discount: Float[Array, ""]
+    last: Bool[Array, ""]
+    score: Float[Array, " score"]
+    shaped_reward: Float[Array, ""] = eqx.field(default_factory=lambda: jnp.float32(0.0))
+
+
+def restart(observation: jax.Array, action_mask: jax.Array, num_scores: int) -> TimeStep:
+    """The first time step of an episode."""
+    return TimeStep(
+        observation=observation,
+        action_mask=action_mask,
+        reward=jnp.float32(0.0),
+        discount=jnp.float32(1.0),
+        last=jnp.bool_(False),
+        score=jnp.zeros(num_scores, jnp.float32),
+    )
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One component of a single-agent state.
+
+    A `coordinate` takes the values 0 .. size - 1 and neighbours mean something; a `categorical` takes the
+    same values without an order; a `continuous` one lies between `low` and `high`.
+    """
+
+    name: str
+    kind: Literal["coordinate", "categorical", "continuous"]
+    size: int = 0
+    low: float = 0.0
+    high: float = 0.0
+
+    @classmethod
+    def coordinate(cls, name: str, size: int) -> "Feature":
+        return cls(name, "coordinate", size, 0.0, float(size - 1))
+
+    @classmethod
+    def categorical(cls, name: str, size: int) -> "Feature":
+        return cls(name, "categorical", size, 0.0, float(size - 1))
+
+    @classmethod
+    def continuous(cls, name: str, low: float, high: float) -> "Feature":
+        return cls(name, "continuous", 0, low, high)
+
+    def __post_init__(self) -> None:
+        if self.discrete:
+            require(self.size >= 1, f"feature {self.name}: size must be at least 1, not {self.size}")
+        else:
+            require(self.high > self.low, f"feature {self.name}: high ({self.high}) must exceed low ({self.low})")
+
+    @property
+    def discrete(self) -> bool:
+        return self.kind != "continuous"

@@ -1,0 +1,123 @@
+"""The values of the probe environments, against exhaustive search in the environments themselves."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cooptions.envs.base import check_env
+from cooptions.envs.probe import PROBES
+
+GAMMA = 0.9
+CUES = (-1, 1)
+
+
+def key_of(env, cue):
+    """A key whose episode has the given cue."""
+    keys = jax.random.split(jax.random.key(0), 16)
+    return keys[int(jnp.argmax(jax.vmap(lambda key: env.reset(key)[0].cue)(keys) == cue))]
+
+
+def every_episode(env, cue):
+    """The time steps of all joint action sequences, [sequence, time, ...], and which of them are legal.
+
+    A probe is deterministic once its cue is drawn, so these are all the episodes there are.
+    """
+    joint = list(itertools.product(range(env.num_actions), repeat=env.num_agents))
+    plans = jnp.array(list(itertools.product(joint, repeat=env.length)))
+    state, first = env.reset(key_of(env, cue))
+
+    def step(carry, action):
+        state, mask = carry
+        legal = mask[jnp.arange(env.num_agents), action].all()
+        state, timestep = env.step(state, action, jax.random.key(0))
+        return (state, timestep.action_mask), (timestep, legal)
+
+    episodes, legal = jax.jit(jax.vmap(lambda plan: jax.lax.scan(step, (state, first.action_mask), plan)[1]))(plans)
+    return plans, episodes, np.asarray(legal).all(axis=1)
+
+
+def returns(env, episodes, gamma):
+    """Discounted returns; where a time limit cut the task short, it goes on as it began."""
+    reward, discount = np.asarray(episodes.reward, float), np.asarray(episodes.discount, float)
+    alive = np.cumprod(np.concatenate([np.ones((len(discount), 1)), discount], axis=1), axis=1)
+    earned = (gamma ** np.arange(env.length) * alive[:, :-1] * reward).sum(axis=1)
+    return earned / (1 - gamma**env.length * alive[:, -1])
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_declares_what_it_produces(name):
+    check_env(PROBES[name]())
+    check_env(PROBES[name](num_agents=3))
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_value_is_the_best_return_of_all_episodes(name):
+    env = PROBES[name]()
+    best = []
+    for cue in CUES:
+        _, episodes, legal = every_episode(env, cue)
+        best.append(returns(env, episodes, GAMMA)[legal].max())
+        assert env.value_of_cue(GAMMA, cue) == pytest.approx(best[-1])
+    assert env.optimal_value(GAMMA) == pytest.approx(np.mean(best))
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_episodes_last_exactly_their_length(name):
+    env = PROBES[name]()
+    _, episodes, _ = every_episode(env, 1)
+    assert (np.asarray(episodes.last) == (np.arange(env.length) == env.length - 1)).all()
+    assert (episodes.discount[:, -1] == (1.0 if name == "truncated" else 0.0)).all()
+    assert (episodes.score[:, :, 0] == np.cumsum(episodes.reward, axis=1)).all()
+
+
+def test_cues_are_a_fair_coin():
+    cues = jax.vmap(lambda key: PROBES["constant"]().reset(key)[0].cue)(jax.random.split(jax.random.key(0), 1000))
+    assert set(cues.tolist()) == {-1.0, 1.0}
+    assert abs(cues.mean()) < 0.15
+
+
+def test_the_mask_matters():
+    env = PROBES["masked"]()
+    _, episodes, legal = every_episode(env, 1)
+    assert returns(env, episodes, GAMMA).max() == pytest.approx(1 + GAMMA)
+    assert returns(env, episodes, GAMMA)[legal].max() == pytest.approx(1.0)
+    assert np.asarray(episodes.action_mask).any(axis=-1).all()  # every agent can always do something
+
+
+def test_sign_and_matching_show_the_cue():
+    for name in ("observed_sign", "matching", "masked"):
+        env = PROBES[name]()
+        for cue in CUES:
+            assert env.reset(key_of(env, cue))[1].observation[:, 0].tolist() == [cue, cue]
+
+
+@pytest.mark.parametrize("cue", CUES)
+def test_recall_shows_the_cue_at_the_start_alone(cue):
+    env = PROBES["recall"]()
+    assert env.reset(key_of(env, cue))[1].observation[:, 0].tolist() == [cue, cue]
+    plans, episodes, _ = every_episode(env, cue)
+    assert (episodes.observation[..., 0] == 0).all()
+    rewarded = plans[np.asarray(episodes.reward[:, 2]) == 1]
+    assert (rewarded[:, 2] == (cue + 1) // 2).all()
+    assert len(rewarded) == 4**2
+
+
+def test_the_limit_of_truncated_cannot_be_seen():
+    _, truncated, _ = every_episode(PROBES["truncated"](), 1)
+    assert (truncated.observation == 0).all()
+    _, terminated, _ = every_episode(PROBES["terminated"](), 1)
+    assert len(np.unique(terminated.observation[0, :, 0, 1])) == 5
+
+
+def test_features_count_the_steps():
+    env = PROBES["recall"]()
+    state, _ = env.reset(jax.random.key(0))
+    seen = []
+    for _ in range(env.length):
+        state, _ = env.step(state, jnp.zeros(2, int), jax.random.key(0))
+        seen.append(env.agent_states(state)[0, 0].item())
+    assert seen == [1, 2, 3]
+    assert env.features[0].size == 4
