@@ -97,7 +97,7 @@ def open_run(path: Path, stages: Mapping[str, Json]) -> Iterator[RunDirectory]:
     """Create or reopen a run directory for these stages, and hold it against other processes."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = open(path / "lock", "a+")
+        lock = open(path / "lock", "a+")  # noqa: SIM115: held until the run ends
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be used as a run directory: {error.strerror}") from None
     with lock:
@@ -131,7 +131,7 @@ def provenance() -> Json:
     """Command, versions, commit, device and date: what a number needs beside it to be believed."""
     device = jax.devices()[0]
     return {
-        "command": " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "command": _command(),
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "device": f"{len(jax.devices())} x {device.device_kind}",
         "python": platform.python_version(),
@@ -210,6 +210,12 @@ def _differences(old: Any, new: Any, field: str = "") -> list[str]:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _command() -> str:
+    """The command line that can be typed again, without the places where this machine keeps things."""
+    words = [Path(word).name if word.startswith("/") else word for word in sys.orig_argv]
+    return " ".join(words if "-m" in words[:2] else words[1:])
 
 
 def _version(package: str) -> str:

@@ -53,7 +53,9 @@ class Checkpoints:
             if recorded.pop(name, None) != digest:
                 raise ArtifactError(f"{folder / name}: damaged; delete {folder.name}.json to use the one before")
         if recorded:
-            raise ArtifactError(f"{folder}: lacks {', '.join(recorded)}; delete {folder.name}.json to use the one before")
+            raise ArtifactError(
+                f"{folder}: lacks {', '.join(recorded)}; delete {folder.name}.json to use the one before"
+            )
         target = jax.tree.map(ocp.utils.to_shape_dtype_struct, _as_arrays(like))
         with ocp.StandardCheckpointer() as checkpointer:
             arrays = checkpointer.restore(folder, target)
@@ -77,7 +79,9 @@ def _as_arrays(state: Any) -> dict[str, jax.Array]:
 
 def _from_arrays(arrays: dict[str, jax.Array], like: State) -> State:
     leaves = [
-        jax.random.wrap_key_data(arrays[f"{i:05d}"], impl=jax.random.key_impl(old)) if _is_key(old) else arrays[f"{i:05d}"]
+        jax.random.wrap_key_data(arrays[f"{i:05d}"], impl=jax.random.key_impl(old))
+        if _is_key(old)
+        else arrays[f"{i:05d}"]
         for i, old in enumerate(jax.tree.leaves(like))
     ]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)

@@ -73,5 +73,5 @@ def _run_until(command: str, stage: str, arguments: Sequence[str]) -> None:
         raise ConfigError(f"{command}: the first argument is a preset or scenario, not {name}")
     default = RunArguments(preset(name), Path("runs") / name.replace(":", "-"))
     options = tyro.cli(RunArguments, default=default, args=rest, prog=f"cooptions {command} PRESET")
-    _ = options.config.env  # an unknown scenario is refused before a directory is made for it
+    _ = options.config.team  # an unknown scenario or feature is refused before a directory is made for it
     run_pipeline(options.config, options.out, console, until=stage)

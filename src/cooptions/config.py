@@ -10,7 +10,8 @@ from jaxtyping import Array, Key
 from cooptions.artifacts import Json, config_json
 from cooptions.envs import AbstractEnv, make_env
 from cooptions.errors import require
-from cooptions.walks import WalkConfig
+from cooptions.representations.base import Team
+from cooptions.walks import WalkConfig, kept_columns
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,10 @@ class Config:
     @cached_property
     def env(self) -> AbstractEnv:
         return make_env(self.scenario)
+
+    @cached_property
+    def team(self) -> Team:
+        return Team.of(self.env, kept_columns(self.env, self.walk))
 
     def keys(self, stage: str) -> Key[Array, " seed"]:
         """One key per seed for a stage: its own, so that a new stage changes no other's numbers."""

@@ -1,17 +1,16 @@
 """Fitting one swappable part of discovery, for every seed at once."""
 
-
-
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 from jaxtyping import Array, Key, PRNGKeyArray
 
 from cooptions.progress import Progress
-from cooptions.training import Metrics, Trained, train
+from cooptions.training import Metrics, train
 
 
+@runtime_checkable
 class Part(Protocol):
     """A representation or a Laplacian: a frozen dataclass of hyperparameters with these pure functions.
 

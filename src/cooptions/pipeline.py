@@ -41,6 +41,7 @@ def run_pipeline(config: Config, out: Path, console: Console, until: str) -> Non
     with open_run(out, configs) as run:
         for name in configs:
             STAGES[name][0](config, run, progress)
+        run.summarise(scenario=config.scenario, seeds=config.seeds, stages=list(run.manifest))
         pictures = [path for name in drawable(run) for path in draw(name, config, run)]
         _report(run, pictures, console)
 

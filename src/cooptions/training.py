@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -26,6 +26,7 @@ State = TypeVar("State")
 Metrics = dict[str, Array]
 
 
+@runtime_checkable
 class Stage(Protocol[State]):
     """What can be trained. Both functions are for one seed: the loop vmaps them."""
 

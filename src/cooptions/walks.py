@@ -27,6 +27,8 @@ class WalkConfig:
     """Joint transitions in the data set (the paper's number)."""
     num_envs: int = 100
     """Environments walked side by side; transitions must be a multiple of it."""
+    features: tuple[str, ...] = ()
+    """Names of the agents' features to keep; all of them when left out."""
 
     def __post_init__(self) -> None:
         require(self.transitions >= 1, f"walk.transitions must be at least 1, not {self.transitions}")
@@ -43,9 +45,9 @@ class Walk(eqx.Module):
     Where an episode ended, `next_states` holds its final state and the next row of `states` a new start.
     """
 
-    states: Shaped[Array | np.ndarray, "*seed time env agent feature"]
-    next_states: Shaped[Array | np.ndarray, "*seed time env agent feature"]
-    last: Bool[Array | np.ndarray, "*seed time env"]
+    states: Shaped[Array | np.ndarray, "*batch env agent feature"]
+    next_states: Shaped[Array | np.ndarray, "*batch env agent feature"]
+    last: Bool[Array | np.ndarray, "*batch env"]
 
 
 class Dataset(eqx.Module):
@@ -61,6 +63,14 @@ class Dataset(eqx.Module):
 def random_policy(timestep: TimeStep, key: PRNGKeyArray) -> Int[Array, "env agent"]:
     """Uniform over each agent's available actions."""
     return uniform_action(timestep.action_mask, key=key)
+
+
+def kept_columns(env: AbstractEnv, config: WalkConfig) -> tuple[int, ...]:
+    """Where the features to keep stand in an agent's state."""
+    names = [feature.name for feature in env.features]
+    for name in config.features:
+        require(name in names, f"walk.features: unknown feature {name!r}; there are {', '.join(names)}")
+    return tuple(names.index(name) for name in config.features or names)
 
 
 def compact_dtype(features: tuple[Feature, ...]) -> type:
@@ -81,12 +91,13 @@ def walk(
     """Walk every seed's environments with `policy` for the configured number of transitions."""
     num_steps = config.transitions // config.num_envs
     chunk_steps = -(-num_steps // 10)
+    columns = kept_columns(env, config)
     runners = _start(env, config.num_envs, keys)
     chunks = []
     with (progress or Progress.silent()).stage("walk", config.transitions) as show:
         for begun in range(0, num_steps, chunk_steps):
             length = min(chunk_steps, num_steps - begun)
-            runners, chunk = _walk_chunk(env, policy, length, runners, keys, jnp.int32(begun))
+            runners, chunk = _walk_chunk(env, policy, columns, length, runners, keys, jnp.int32(begun))
             chunks.append(jax.device_get(chunk))
             show.advance(length * config.num_envs, {})
     return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *chunks)
@@ -97,13 +108,19 @@ def _start(env: AbstractEnv, num_envs: int, keys: Key[Array, " seed"]) -> Runner
     return jax.lax.map(lambda key: start(env, num_envs, key=jax.random.fold_in(key, 2**31 - 1)), keys)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=3)
+@partial(jax.jit, static_argnums=(0, 1, 2, 3), donate_argnums=4)
 def _walk_chunk(
-    env: AbstractEnv, policy: Policy, length: int, runners: Runners, keys: Key[Array, " seed"], begun: Array
+    env: AbstractEnv,
+    policy: Policy,
+    columns: tuple[int, ...],
+    length: int,
+    runners: Runners,
+    keys: Key[Array, " seed"],
+    begun: Array,
 ) -> tuple[Runners, Walk]:
     """Walk `length` steps, one seed after the other: side by side they would reset at every step."""
-    dtype = compact_dtype(env.features)
-    observe = jax.vmap(lambda state: env.agent_states(state).astype(dtype))
+    dtype = compact_dtype(tuple(env.features[column] for column in columns))
+    observe = jax.vmap(lambda state: env.agent_states(state)[:, jnp.array(columns)].astype(dtype))
 
     def one_seed(seed: tuple[Runners, PRNGKeyArray]) -> tuple[Runners, Walk]:
         runners, key = seed

@@ -7,6 +7,7 @@ import pytest
 from jumanji.environments import Connector, Game2048, LevelBasedForaging, RobotWarehouse
 from jumanji.environments.routing.connector.generator import RandomWalkGenerator
 from jumanji.environments.routing.robot_warehouse.generator import RandomGenerator
+from jumanji.types import transition
 
 from cooptions.envs import rollout
 from cooptions.envs.jumanji import FromJumanji
@@ -77,15 +78,14 @@ def test_rollouts_are_those_of_the_wrapped_environment():
     assert seen == sizes  # every value of every feature is met: none is mislabelled
 
 
-def foraging(**fields):
-    features = Feature.coordinate("x", 8), Feature.coordinate("y", 8)
-    return FromJumanji(
-        LevelBasedForaging(time_limit=2), features=features, factorise=lambda state: state.agents.position, **fields
-    )
-
-
 def test_a_truncation_keeps_its_discount_and_rewards_are_pooled():
-    env = foraging(team_reward="sum")
+    features = Feature.coordinate("x", 8), Feature.coordinate("y", 8)
+    env = FromJumanji(
+        LevelBasedForaging(time_limit=2),
+        features=features,
+        factorise=lambda state: state.agents.position,
+        team_reward="sum",
+    )
 
     def step(state, _):
         inner, theirs = env.env.step(state.inner, jnp.zeros(2, int))
@@ -110,18 +110,22 @@ def play_noops(env):
 
 
 class Paying(LevelBasedForaging):
-    """Foraging that pays each agent its number, and ends for the first agent alone."""
+    """Foraging where nobody moves, that pays each agent its number and ends for the first agent alone."""
 
     def step(self, state, action):
-        state, timestep = super().step(state, action)
-        return state, timestep.replace(reward=jnp.array([1.0, 2.0]), discount=jnp.array([0.0, 1.0]))
+        state = state.replace(step_count=state.step_count + 1)
+        observation = self._observer.state_to_observation(state)
+        return state, transition(jnp.array([1.0, 2.0]), observation, discount=jnp.array([0.0, 1.0]))
+
+
+def paying(**fields):
+    features = Feature.coordinate("x", 8), Feature.coordinate("y", 8)
+    return FromJumanji(Paying(), features=features, factorise=lambda state: state.agents.position, **fields)
 
 
 @pytest.mark.parametrize(("team_reward", "expected"), [("mean", 1.5), ("sum", 3.0)])
 def test_team_reward_and_return(team_reward, expected):
-    env = foraging(team_reward=team_reward)
-    env = FromJumanji(Paying(), features=env.features, factorise=env.factorise, team_reward=team_reward)
-    timestep = play_noops(env)
+    timestep = play_noops(paying(team_reward=team_reward))
     assert timestep.reward.tolist() == [expected, expected]
     assert timestep.score.tolist() == [[expected], [2 * expected]]
     assert timestep.discount.tolist() == [1, 1]  # the second agent goes on
@@ -133,12 +137,12 @@ def test_an_observation_of_ones_own():
     place = {"features": features, "factorise": lambda state: state.agents.position}
     with pytest.raises(ConfigError, match="observe: a Observation has no agents_view"):
         FromJumanji(inner, **place)
-    env = FromJumanji(inner, observe=lambda observation: observation.grid, **place)
+    env = FromJumanji(inner, observe=lambda observation: jnp.stack([observation.grid] * 3), **place)
     assert jax.eval_shape(env.reset, jax.random.key(0))[1].observation.shape == (3, 6, 6)
 
 
 def test_a_score_of_ones_own():
-    env = warehouse(score=lambda state: state.step_count, score_names=("steps",))
+    env = paying(score=lambda state: state.step_count, score_names=("steps",))
     assert play_noops(env).score.tolist() == [[1], [2]]
 
 
@@ -148,7 +152,7 @@ def test_a_score_of_ones_own():
         ({"factorise": lambda state: factorise(state).T}, r"factorise: returns shape \(4, 2\).*\(2, 4\)"),
         ({"factorise": lambda state: state.agents.direction}, r"factorise: returns shape \(2,\)"),
         ({"noop": 5}, "noop"),
-        ({"observe": lambda observation: observation.agents_view[:1]}, "observation"),
+        ({"observe": lambda observation: observation.agents_view[:1]}, r"observe: returns shape \(1, 66\)"),
     ],
 )
 def test_wrong_fields_are_named(fields, message):

@@ -1,5 +1,6 @@
 """The values of the probe environments, against exhaustive search in the environments themselves."""
 
+import functools
 import itertools
 
 import jax
@@ -14,20 +15,23 @@ GAMMA = 0.9
 CUES = (-1, 1)
 
 
-def key_of(env, cue):
-    """A key whose episode has the given cue."""
+@functools.cache
+def key_of(cue):
+    """A key whose episode has the given cue, in any probe."""
     keys = jax.random.split(jax.random.key(0), 16)
-    return keys[int(jnp.argmax(jax.vmap(lambda key: env.reset(key)[0].cue)(keys) == cue))]
+    cues = jax.jit(jax.vmap(lambda key: PROBES["constant"]().reset(key)[0].cue))(keys)
+    return keys[int(jnp.argmax(cues == cue))]
 
 
-def every_episode(env, cue):
-    """The time steps of all joint action sequences, [sequence, time, ...], and which of them are legal.
+@functools.cache
+def every_episode(name, cue):
+    """The first time step and those of all joint action sequences, [sequence, time, ...]; which plans are legal.
 
     A probe is deterministic once its cue is drawn, so these are all the episodes there are.
     """
+    env = PROBES[name]()
     joint = list(itertools.product(range(env.num_actions), repeat=env.num_agents))
-    plans = jnp.array(list(itertools.product(joint, repeat=env.length)))
-    state, first = env.reset(key_of(env, cue))
+    plans = np.array(list(itertools.product(joint, repeat=env.length)))
 
     def step(carry, action):
         state, mask = carry
@@ -35,8 +39,14 @@ def every_episode(env, cue):
         state, timestep = env.step(state, action, jax.random.key(0))
         return (state, timestep.action_mask), (timestep, legal)
 
-    episodes, legal = jax.jit(jax.vmap(lambda plan: jax.lax.scan(step, (state, first.action_mask), plan)[1]))(plans)
-    return plans, episodes, np.asarray(legal).all(axis=1)
+    @jax.jit
+    def play(key):
+        state, first = env.reset(key)
+        return state.cue, first, jax.vmap(lambda plan: jax.lax.scan(step, (state, first.action_mask), plan)[1])(plans)
+
+    drawn, first, (episodes, legal) = jax.tree.map(np.asarray, play(key_of(cue)))
+    assert drawn == cue
+    return plans, first, episodes, legal.all(axis=1)
 
 
 def returns(env, episodes, gamma):
@@ -58,7 +68,7 @@ def test_value_is_the_best_return_of_all_episodes(name):
     env = PROBES[name]()
     best = []
     for cue in CUES:
-        _, episodes, legal = every_episode(env, cue)
+        _, _, episodes, legal = every_episode(name, cue)
         best.append(returns(env, episodes, GAMMA)[legal].max())
         assert env.value_of_cue(GAMMA, cue) == pytest.approx(best[-1])
     assert env.optimal_value(GAMMA) == pytest.approx(np.mean(best))
@@ -67,7 +77,7 @@ def test_value_is_the_best_return_of_all_episodes(name):
 @pytest.mark.parametrize("name", PROBES)
 def test_episodes_last_exactly_their_length(name):
     env = PROBES[name]()
-    _, episodes, _ = every_episode(env, 1)
+    _, _, episodes, _ = every_episode(name, 1)
     assert (np.asarray(episodes.last) == (np.arange(env.length) == env.length - 1)).all()
     assert (episodes.discount[:, -1] == (1.0 if name == "truncated" else 0.0)).all()
     assert (episodes.score[:, :, 0] == np.cumsum(episodes.reward, axis=1)).all()
@@ -81,43 +91,39 @@ def test_cues_are_a_fair_coin():
 
 def test_the_mask_matters():
     env = PROBES["masked"]()
-    _, episodes, legal = every_episode(env, 1)
+    _, _, episodes, legal = every_episode("masked", 1)
     assert returns(env, episodes, GAMMA).max() == pytest.approx(1 + GAMMA)
     assert returns(env, episodes, GAMMA)[legal].max() == pytest.approx(1.0)
     assert np.asarray(episodes.action_mask).any(axis=-1).all()  # every agent can always do something
 
 
-def test_sign_and_matching_show_the_cue():
-    for name in ("observed_sign", "matching", "masked"):
-        env = PROBES[name]()
-        for cue in CUES:
-            assert env.reset(key_of(env, cue))[1].observation[:, 0].tolist() == [cue, cue]
+@pytest.mark.parametrize("name", ["observed_sign", "matching", "masked", "recall"])
+def test_the_cue_is_shown_at_the_start(name):
+    for cue in CUES:
+        _, first, _, _ = every_episode(name, cue)
+        assert first.observation[:, 0].tolist() == [cue, cue]
 
 
 @pytest.mark.parametrize("cue", CUES)
-def test_recall_shows_the_cue_at_the_start_alone(cue):
-    env = PROBES["recall"]()
-    assert env.reset(key_of(env, cue))[1].observation[:, 0].tolist() == [cue, cue]
-    plans, episodes, _ = every_episode(env, cue)
+def test_recall_shows_the_cue_no_later(cue):
+    plans, _, episodes, _ = every_episode("recall", cue)
     assert (episodes.observation[..., 0] == 0).all()
-    rewarded = plans[np.asarray(episodes.reward[:, 2]) == 1]
+    rewarded = plans[episodes.reward[:, 2] == 1]
     assert (rewarded[:, 2] == (cue + 1) // 2).all()
     assert len(rewarded) == 4**2
 
 
 def test_the_limit_of_truncated_cannot_be_seen():
-    _, truncated, _ = every_episode(PROBES["truncated"](), 1)
+    _, _, truncated, _ = every_episode("truncated", 1)
     assert (truncated.observation == 0).all()
-    _, terminated, _ = every_episode(PROBES["terminated"](), 1)
+    _, _, terminated, _ = every_episode("terminated", 1)
     assert len(np.unique(terminated.observation[0, :, 0, 1])) == 5
 
 
 def test_features_count_the_steps():
     env = PROBES["recall"]()
     state, _ = env.reset(jax.random.key(0))
-    seen = []
-    for _ in range(env.length):
+    for time in range(1, env.length + 1):
         state, _ = env.step(state, jnp.zeros(2, int), jax.random.key(0))
-        seen.append(env.agent_states(state)[0, 0].item())
-    assert seen == [1, 2, 3]
-    assert env.features[0].size == 4
+        assert env.agent_states(state).tolist() == [[time], [time]]
+    assert env.features[0].size == env.length + 1

@@ -2,7 +2,9 @@
 
 import difflib
 import importlib
+import os
 import re
+import sys
 
 from cooptions.envs.base import AbstractEnv, check_env
 from cooptions.envs.grid import Grid
@@ -70,11 +72,13 @@ def _unknown(scenario: str) -> str:
 
 def _import_env(path: str) -> AbstractEnv:
     module, _, attribute = path.partition(":")
+    if os.getcwd() not in sys.path:  # a console script, unlike `python -m`, does not look where it is run
+        sys.path.insert(0, os.getcwd())
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"scenario: cannot import {path!r}: {error}") from None
-    env = found if isinstance(found, AbstractEnv) else found()
+        env = found if isinstance(found, AbstractEnv) else found()
+    except (ImportError, AttributeError, TypeError) as error:
+        raise ConfigError(f"scenario: cannot use {path!r}: {error}") from None
     if not isinstance(env, AbstractEnv):
         raise ConfigError(f"scenario: {path!r} is a {type(env).__name__}, not an AbstractEnv")
     return env

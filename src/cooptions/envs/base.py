@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import re
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
 import jax
 import numpy as np
@@ -88,6 +88,8 @@ class AbstractEnv(abc.ABC, Generic[State]):
 
 def _convert(name: str, kind: Any, text: str) -> Any:
     """Read a scenario option as the type of its field."""
+    if get_origin(kind) is Literal:
+        require(text in get_args(kind), f"scenario: {name} must be one of {', '.join(get_args(kind))}, not {text!r}")
     if kind is bool:
         require(text in ("true", "false"), f"scenario: {name} must be true or false, not {text!r}")
         return text == "true"

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
 from jumanji.env import Environment
 from jumanji.specs import MultiDiscreteArray
 
@@ -45,19 +45,25 @@ class FromJumanji(AbstractAdapter):
     def reset(self, key: PRNGKeyArray) -> tuple[Wrapped, TimeStep]:
         inner, timestep = self.env.reset(key)
         observation = timestep.observation
-        return self._start(inner, jnp.asarray(self.observe(observation)), self._action_mask(observation))
+        return self._start(inner, self._observation(observation), self._action_mask(observation))
 
     def step(self, state: Wrapped, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[Wrapped, TimeStep]:
         inner, timestep = self.env.step(state.inner, action)  # randomness comes from a key in its state
         return self._follow(
             state,
             inner,
-            jnp.asarray(self.observe(timestep.observation)),
+            self._observation(timestep.observation),
             self._action_mask(timestep.observation),
             jnp.asarray(timestep.reward),
             discount=jnp.max(timestep.discount).astype(jnp.float32),  # the task ends when it has for all agents
             last=jnp.asarray(timestep.last()),
         )
+
+    def _observation(self, observation: Any) -> Shaped[Array, "agent ..."]:
+        view = jnp.asarray(self.observe(observation))
+        expected = f"[agent, ...] with {self.num_agents} agents"
+        require(view.shape[:1] == (self.num_agents,), f"observe: returns shape {view.shape}, expected {expected}")
+        return view
 
     def _action_mask(self, observation: Any) -> Bool[Array, "agent action"]:
         mask = getattr(observation, "action_mask", None)

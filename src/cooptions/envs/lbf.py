@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, UInt32
 from jumanji.environments.routing.lbf import LevelBasedForaging as JumanjiForaging
+from jumanji.environments.routing.lbf.generator import RandomGenerator
 from jumanji.environments.routing.lbf.types import Agent, Food, State
 
 from cooptions.envs.base import AbstractEnv
@@ -127,19 +128,15 @@ def _drop_own(table: Float[Array, "agent agent column"]) -> Float[Array, "agent 
     return table[jnp.arange(num)[:, None], others.reshape(num, num - 1)]
 
 
-class Generator:
+class Generator(RandomGenerator):
     """Start states for Jumanji's environment: apples apart from each other and off the edge, agents anywhere.
 
     Each item costs one random number and a few comparisons, so that a reset costs no more than a step.
     """
 
     def __init__(self, config: Foraging) -> None:
+        super().__init__(config.grid_size, config.num_agents, config.num_apples, config.grid_size, config.max_level)
         self.config = config
-        self.grid_size = config.grid_size
-        self.num_agents = config.num_agents
-        self.num_food = config.num_apples
-        self.max_agent_level = config.max_level
-        self.fov = config.grid_size
 
     def __call__(self, key: PRNGKeyArray) -> State:
         place_key, level_key, apple_key, key = jax.random.split(key, 4)

@@ -10,9 +10,9 @@ from cooptions.config import Config
 
 def plot_walk(config: Config, artefacts: dict[str, Any]) -> Figure:
     """How often the agents of the first seed stood in each cell, and took each value of each feature."""
-    features = config.env.features
-    states = artefacts["walk"]["states"][0].reshape(-1, config.env.num_agents, len(features))
-    has = config.env.agent_features
+    team = config.team
+    features, has = team.features, team.has_feature
+    states = artefacts["walk"]["states"][0].reshape(-1, team.num_agents, len(features))
     canvas = Figure(figsize=(2.6 * (len(features) + 1), 2.4), layout="constrained")
     axes = canvas.subplots(1, len(features) + 1, squeeze=False)[0]
     if len(features) > 1:

@@ -1,8 +1,9 @@
 """What a representation is: a map from the team's states to a few numbers that say how its members stand together."""
 
 import abc
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,9 +26,11 @@ class Team:
     agent_types: tuple[int, ...]
 
     @classmethod
-    def of(cls, env: AbstractEnv) -> Self:
-        rows = tuple(tuple(bool(flag) for flag in row) for row in env.agent_features)
-        return cls(env.features, rows, env.agent_types)
+    def of(cls, env: AbstractEnv, columns: Sequence[int] | None = None) -> "Team":
+        """The team of an environment, with all features or those in `columns`."""
+        kept = list(range(len(env.features)) if columns is None else columns)
+        rows = tuple(tuple(bool(flag) for flag in row[kept]) for row in env.agent_features)
+        return cls(tuple(env.features[column] for column in kept), rows, env.agent_types)
 
     @property
     def num_agents(self) -> int:

@@ -47,7 +47,7 @@ class Hit(AbstractRepresentation[HitState]):
     """
 
     discount: float = 0.95
-    cap: float = 4.0
+    cap: float = 5.0
     """Where distances level off, as -log(p + exp(-cap)): rarer hits are not known any better than that."""
     num_bins: int = 32
     """Bins of a continuous feature between its `low` and `high`."""
@@ -124,9 +124,7 @@ class Hit(AbstractRepresentation[HitState]):
             return np.arange(feature.size, dtype=np.float32)
         return np.linspace(feature.low, feature.high, 2 * self.num_bins + 1, dtype=np.float32)[1::2]
 
-    def _loss(
-        self, team: Team, network: MLP, window: Window, goals: list[Float[Array, " goal"]]
-    ) -> Float[Array, ""]:
+    def _loss(self, team: Team, network: MLP, window: Window, goals: list[Float[Array, " goal"]]) -> Float[Array, ""]:
         """Binary cross-entropy with gamma^tau, or with gamma^m times the estimate where m steps saw no hit."""
         agent_type = jnp.asarray(team.agent_types)[window.agent]
         num_alive = window.alive.sum()

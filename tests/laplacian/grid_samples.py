@@ -1,12 +1,23 @@
 """Walks of a team on an open grid, as pairs of standardised exact spreads."""
 
 from dataclasses import dataclass
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cooptions.laplacian.base import Pairs
-from cooptions.oracles import grid_cells, grid_transitions, simulate_walk, spread
+from cooptions.fitting import fit
+from cooptions.laplacian import AbstractLaplacian, Pairs
+from cooptions.oracles import (
+    counted_lumped,
+    eigen_cosine,
+    eigenvalue_clusters,
+    grid_cells,
+    grid_transitions,
+    simulate_walk,
+    spread,
+)
 
 EPISODE = 100
 
@@ -42,3 +53,19 @@ def standardised(before: np.ndarray, after: np.ndarray) -> Pairs:
     mean, scale = before.mean(axis=0), before.std(axis=0)
     z, next_z = ((end - mean) / scale for end in (before, after))
     return Pairs(jnp.asarray(z, jnp.float32), jnp.asarray(next_z, jnp.float32))
+
+
+def cosines(laplacian: AbstractLaplacian, state: object, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    """Of each estimated eigenfunction with the exact eigenspace of its cluster, counted from the same data."""
+    operator = counted_lumped(before, after)
+    k = laplacian.num_eigenfunctions
+    exact = operator.spectrum(min(k + 6, len(operator.tuples) - 1))
+    z = jnp.asarray((operator.tuples - before.mean(axis=0)) / before.std(axis=0), jnp.float32)
+    values = jax.vmap(lambda z: laplacian.eigenfunctions(state, z))(z)
+    clusters = eigenvalue_clusters(exact.eigenvalues, tolerance=0.04)
+    return eigen_cosine(np.asarray(values, float), exact.weights, exact.eigenfunctions, clusters)
+
+
+def fit_one(laplacian: AbstractLaplacian, data: Pairs, seed: int = 0) -> Any:
+    states = fit(laplacian, jax.tree.map(lambda leaf: leaf[None], data), jax.random.key(seed)[None], name="laplacian")
+    return jax.tree.map(lambda leaf: leaf[0], states)

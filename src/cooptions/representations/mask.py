@@ -1,0 +1,130 @@
+"""`mask`: a distance per feature that sees that feature alone (ours).
+
+d(s, g) = sum_f d_f(s_f, g_f), so z_f carries nothing of other features, without a discriminator. And the minimum over
+Fermat states falls apart into one search per feature, which is done exactly: there is no Fermat encoder to train.
+What it cannot say is how features interact, e.g. that a wall makes the way along x longer for some y.
+"""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+
+from cooptions.errors import require
+from cooptions.nn import MLP
+from cooptions.representations.base import AbstractRepresentation, Team
+from cooptions.representations.disentangle import visible_inputs
+from cooptions.representations.distance import DistanceConfig, Embedding, Encoder, contrastive_loss, mrn, sample_pairs
+from cooptions.training import Metrics
+from cooptions.walks import Dataset
+
+
+class MaskedDistance(eqx.Module):
+    """One encoder per feature, stacked, and the potential c(g), which may see the whole goal: it is not kept."""
+
+    encoders: Encoder
+    potential: MLP
+
+    def __init__(self, team: Team, config: DistanceConfig, *, key: PRNGKeyArray) -> None:
+        encoder_key, potential_key = jax.random.split(key)
+        keys = jax.random.split(encoder_key, len(team.features))
+        self.encoders = jax.vmap(lambda k: Encoder(team.num_typed_inputs, 1, config, key=k))(keys)
+        self.potential = MLP([team.num_typed_inputs, *config.hidden, 1], key=potential_key)
+
+    def embed(self, team: Team, inputs: Float[Array, " input"]) -> Embedding:
+        """Head f embeds feature f and the agent's type."""
+        masked = jnp.where(visible_inputs(team), inputs, 0.0)
+        heads = jax.vmap(lambda encoder, x: encoder(x))(self.encoders, masked)
+        return jax.tree.map(lambda x: x[:, 0], heads)
+
+
+class MaskState(eqx.Module):
+    """What is learned, and its optimiser."""
+
+    distance: MaskedDistance
+    optimiser: optax.OptState
+
+
+@dataclass(frozen=True)
+class Mask(AbstractRepresentation[MaskState]):
+    """Feature-wise successor distances, disentangled by what each head is shown."""
+
+    distance: DistanceConfig = DistanceConfig(num_pairs=128, hidden=(64, 64), learning_rate=3e-3)
+    steps: int = 3000
+    num_candidates: int = 65
+    """Where the Fermat value of a continuous feature is searched, besides the agents' own values."""
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 1, f"representation.steps must be at least 1, not {self.steps}")
+        require(
+            self.num_candidates >= 2, f"representation.num_candidates must be at least 2, not {self.num_candidates}"
+        )
+
+    @property
+    def num_steps(self) -> int:
+        return self.steps
+
+    def z_names(self, team: Team) -> tuple[str, ...]:
+        return tuple(feature.name for feature in team.features)
+
+    def init(self, team: Team, data: Dataset, *, key: PRNGKeyArray) -> MaskState:
+        distance = MaskedDistance(team, self.distance, key=key)
+        return MaskState(distance, self.distance.adam(self.steps).init(distance))
+
+    def step(self, team: Team, state: MaskState, data: Dataset, *, key: PRNGKeyArray) -> tuple[MaskState, Metrics]:
+        pairs = sample_pairs(team, data, self.distance, key=key)
+        weights = jnp.asarray(team.type_has_feature, jnp.float32)
+
+        def loss(distance: MaskedDistance) -> Float[Array, ""]:
+            return contrastive_loss(team, lambda x: distance.embed(team, x), weights, distance.potential, pairs)
+
+        value, gradient = jax.value_and_grad(loss)(state.distance)
+        updates, optimiser = self.distance.adam(self.steps).update(gradient, state.optimiser)
+        return MaskState(optax.apply_updates(state.distance, updates), optimiser), {"contrastive_loss": value}
+
+    def encode(self, team: Team, state: MaskState, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
+        totals = self._totals(team, state, agent_states)
+        return jnp.stack([total.min() for _, total in totals])
+
+    def fermat_state(
+        self, team: Team, state: MaskState, agent_states: Shaped[Array, "agent feature"]
+    ) -> Float[Array, " feature"]:
+        """The state of least summed distance to the agents (Definition 1)."""
+        totals = self._totals(team, state, agent_states)
+        return jnp.stack([candidates[total.argmin()] for candidates, total in totals])
+
+    def distances(
+        self,
+        team: Team,
+        state: MaskState,
+        source: Shaped[Array, " feature"],
+        goal: Shaped[Array, " feature"],
+        agent_type: Int[Array | np.ndarray, ""],
+    ) -> Float[Array, " head"]:
+        """d_f(s_f, g_f) for every feature, 0 where the agent lacks it."""
+        ends = [state.distance.embed(team, team.typed_inputs(end, agent_type)) for end in (source, goal)]
+        return jnp.where(jnp.asarray(team.type_has_feature)[agent_type], mrn(*ends), 0.0)
+
+    def _totals(
+        self, team: Team, state: MaskState, agent_states: Shaped[Array, "agent feature"]
+    ) -> list[tuple[Float[Array, " candidate"], Float[Array, " candidate"]]]:
+        """For each feature, candidate values and their distance from the agents that have it, summed."""
+        states = agent_states.astype(jnp.float32)
+        types = jnp.asarray(team.agent_types)
+
+        def total(feature: int, candidate: Float[Array, ""]) -> Float[Array, ""]:
+            goal = states[0].at[feature].set(candidate)  # head f sees nothing of the other features
+            return jax.vmap(lambda s, t: self.distances(team, state, s, goal, t)[feature])(states, types).sum()
+
+        totals = []
+        for f, feature in enumerate(team.features):
+            candidates = jnp.arange(feature.size, dtype=jnp.float32)
+            if not feature.discrete:
+                everywhere = jnp.linspace(feature.low, feature.high, self.num_candidates)
+                candidates = jnp.concatenate([everywhere, states[team.has_feature[:, f], f]])
+            totals.append((candidates, jax.vmap(lambda candidate, f=f: total(f, candidate))(candidates)))
+        return totals

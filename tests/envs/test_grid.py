@@ -1,0 +1,90 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cooptions.envs import make_env
+from cooptions.envs.grid import MOVES, Grid, State
+from cooptions.envs.rollout import advance, start, uniform_action
+from cooptions.errors import ConfigError
+from cooptions.oracles import grid_cells, grid_transitions
+
+
+@pytest.mark.parametrize("scenario", ["grid-4x5-2p", "grid-5x5-2p,map=door"])
+def test_random_play_has_the_oracles_transition_matrix(scenario):
+    env = make_env(scenario)
+    cells = grid_cells(env.free)
+    expected = grid_transitions(env.free)
+    for row, cell in enumerate(cells):
+        mask = env._action_mask(State(jnp.array([cell, cells[0]]), jnp.int32(0)))[0]
+        probability = np.zeros(len(cells))
+        for action in np.flatnonzero(mask):
+            state, _ = env.step(State(jnp.array([cell, cells[0]]), jnp.int32(0)), jnp.array([action, 0]), jax.random.key(0))
+            target = np.asarray(state.position[0])
+            probability[(cells == target).all(1).nonzero()[0]] += 1 / mask.sum()
+        assert probability == pytest.approx(expected[row])
+
+
+def _play(env, num_envs=64, steps=60):
+    def step(runners, key):
+        outcome, onward = advance(env, runners, uniform_action(runners.timestep.action_mask, key=key), key=key)
+        return onward, outcome.state.position
+
+    runners = start(env, num_envs, key=jax.random.key(0))
+    return np.asarray(jax.lax.scan(step, runners, jax.random.split(jax.random.key(1), steps))[1])
+
+
+@pytest.mark.parametrize("collisions", [True, False])
+def test_collisions(collisions):
+    position = _play(Grid(4, 4, 3, collisions=collisions))
+    met = (position[:, :, 0] == position[:, :, 1]).all(-1).any()
+    assert met != collisions
+
+
+def test_agents_that_would_meet_stay():
+    env = Grid(1, 5, 2, collisions=True)
+    state, _ = env.step(State(jnp.array([[0, 1], [0, 3]]), jnp.int32(0)), jnp.array([4, 3]), jax.random.key(0))
+    assert state.position.tolist() == [[0, 1], [0, 3]]
+
+
+def test_type_1_never_moves_along_y_and_has_no_y():
+    env = make_env("grid-10x10-2p,types=12")
+    position = _play(env, steps=40)
+    assert (position[:, :, 0, 1] == position[:1, :, 0, 1]).all()
+    assert (position[:, :, 1, 1] != position[:1, :, 1, 1]).any()
+    assert env.agent_features.tolist() == [[True, False], [True, True]]
+    assert env.agent_types == (0, 1)
+    states = env.agent_states(State(jnp.array([[3, 4], [5, 6]]), jnp.int32(0)))
+    assert states.tolist() == [[3, 0], [5, 6]]
+
+
+def test_padded_feature_is_not_observed():
+    env = make_env("grid-10x10-2p,types=12")
+    near, far = (env._observe(State(jnp.array([[3, y], [5, 6]]), jnp.int32(0))) for y in (4, 9))
+    assert jnp.array_equal(near, far)
+
+
+def test_text_map(tmp_path):
+    path = tmp_path / "map.txt"
+    path.write_text("..#\n...\n")
+    env = Grid(2, 3, 2, map=str(path))
+    assert env.free.tolist() == [[True, True, False], [True, True, True]]
+    position = _play(env)
+    assert not ((position == [0, 2]).all(-1)).any()
+    with pytest.raises(ConfigError, match=r"map\.txt has 2 rows of length \[3\], expected 3 of 3"):
+        Grid(3, 3, 2, map=str(path))
+    with pytest.raises(ConfigError, match="cannot read"):
+        Grid(3, 3, 2, map=str(tmp_path / "none.txt"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [({"num_agents": 1}, "num_agents"), ({"num_agents": 9}, "num_agents"), ({"types": "13"}, "types")],
+)
+def test_bad_fields_are_named(fields, named):
+    with pytest.raises(ConfigError, match=named):
+        Grid(**fields)
+
+
+def test_moves_start_with_standing_still():
+    assert MOVES[Grid().noop].tolist() == [0, 0]

@@ -1,0 +1,51 @@
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from grid_samples import fit_one
+
+from cooptions.errors import ConfigError
+from cooptions.laplacian import Exact, Kronecker, Pairs
+from cooptions.laplacian.kronecker import largest_products
+from cooptions.oracles import eigen_cosine, eigenvalue_clusters, grid_cells, grid_transitions, joint_grid_spectrum
+
+FREE = np.ones((5, 5), bool)
+
+
+def single_agent_pairs() -> Pairs:
+    """Every step of the grid once: the stationary walk over available actions is uniform on them."""
+    source, target = np.nonzero(grid_transitions(FREE))
+    cells = (grid_cells(FREE) - 2.0) / 2.0
+    return Pairs(jnp.asarray(cells[source], jnp.float32), jnp.asarray(cells[target], jnp.float32))
+
+
+def test_products_are_the_joint_walks_eigenfunctions() -> None:
+    teams, exact = joint_grid_spectrum(FREE, num_agents=2, num_eigenfunctions=60)
+    kronecker = Kronecker(Exact(num_eigenfunctions=24, max_values=25), num_agents=2, num_eigenfunctions=50)
+    state = fit_one(kronecker.single, single_agent_pairs())
+    agent_z = jnp.asarray((teams - 2.0) / 2.0, jnp.float32)
+    values = np.asarray(jax.jit(jax.vmap(lambda z: kronecker.eigenfunctions(state, z)))(agent_z), float)
+    clusters = eigenvalue_clusters(exact.eigenvalues, tolerance=1e-3)
+    assert max(len(cluster) for cluster in clusters) >= 4
+    assert eigen_cosine(values, exact.weights, exact.eigenfunctions, clusters).min() > 0.99
+    np.testing.assert_allclose(kronecker.eigenvalues(state), exact.eigenvalues[:50], atol=1e-4)
+
+
+@pytest.mark.parametrize(("num_values", "num_factors", "num"), [(3, 4, 30), (6, 2, 10), (2, 3, 8)])
+def test_largest_products_against_all_of_them(num_values: int, num_factors: int, num: int) -> None:
+    rest = np.random.default_rng(0).uniform(size=num_values - 1)
+    values = np.concatenate([[1.0], np.sort(rest)[::-1]])
+    combinations = np.array(list(itertools.product(range(num_values), repeat=num_factors)))
+    everything = np.sort(values[combinations].prod(axis=1))[::-1]
+    indices, products = largest_products(jnp.asarray(values, jnp.float32), num_factors, num)
+    np.testing.assert_allclose(products, everything[:num], rtol=1e-5)
+    np.testing.assert_allclose(values[np.asarray(indices)].prod(axis=1), products, rtol=1e-5)
+    assert len({tuple(row) for row in np.asarray(indices)}) == num
+    np.testing.assert_array_equal(indices[0], 0)
+
+
+def test_more_products_than_there_are_is_refused() -> None:
+    with pytest.raises(ConfigError, match="num_eigenfunctions"):
+        Kronecker(Exact(num_eigenfunctions=2), num_agents=2, num_eigenfunctions=9)

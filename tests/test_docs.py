@@ -1,0 +1,42 @@
+"""The snippets of the documentation, each pasted into a module of its own and used by its scenario name."""
+
+import re
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+
+from cooptions.envs import make_env, rollout
+
+PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
+SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_all_snippets_are_found():
+    assert len(SNIPPETS) == PAGE.count("```python") == 3
+
+
+@pytest.mark.parametrize("number", range(len(SNIPPETS)))
+def test_snippet_gives_an_environment_that_runs(number, tmp_path, monkeypatch):
+    (tmp_path / "my_module.py").write_text(SNIPPETS[number])
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_module", raising=False)
+    env = make_env("my_module:env")
+    monkeypatch.delitem(sys.modules, "my_module")
+
+    def step(runners, key):
+        action = rollout.uniform_action(runners.timestep.action_mask, key=key)
+        outcome, onward = rollout.advance(env, runners, action, key=key)
+        return onward, (jax.vmap(env.agent_states)(outcome.state), outcome.timestep.last)
+
+    def walk(key):
+        return jax.lax.scan(step, rollout.start(env, 2, key=key), jax.random.split(key, 60))[1]
+
+    # Adapters are compiled and run in tests/envs; here it is enough that theirs trace.
+    trace_or_run = jax.jit(walk) if number == 2 else lambda key: jax.eval_shape(walk, key)
+    features, last = trace_or_run(jax.random.key(0))
+    assert features.shape == (60, 2, env.num_agents, len(env.features))
+    if number == 2:
+        assert last.any()
+        assert ((features >= 0) & (features < env.size)).all()
