@@ -46,9 +46,13 @@ class RunDirectory:
     def manifest(self) -> dict[str, Json]:
         return _read_json(self.file("manifest.json"))
 
+    @property
+    def configs(self) -> dict[str, Json]:
+        return _read_json(self.file("config.json"))
+
     def accept(self, stages: Mapping[str, Json]) -> None:
         """Record the stages' configurations, or refuse those that differ from the ones already here."""
-        known = _read_json(self.file("config.json"))
+        known = self.configs
         for stage, config in stages.items():
             if stage in known and known[stage] != config:
                 changes = "; ".join(_differences(known[stage], config))
@@ -72,7 +76,7 @@ class RunDirectory:
         file = f"{name}.safetensors"
         write_bytes(self.file(file), content)
         entry = {
-            "config": _read_json(self.file("config.json")).get(name),
+            "config": self.configs.get(name),
             "files": {file: _digest(content)},
             "seconds": round(seconds, 3),
             "made_by": provenance(),

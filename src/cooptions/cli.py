@@ -11,6 +11,9 @@ from cooptions.errors import ConfigError, CooptionsError, Interrupted
 COMMANDS: dict[str, str] = {
     "list": "show every scenario, preset and figure by name",
     "walk": "let a team walk at random and keep the data",
+    "discover": "learn how the team's members stand together, and the slowest changes of that",
+    "verify": "discover, and measure the result against exact answers",
+    "figure": "draw a figure from a run directory",
     "run": "run the whole pipeline of a preset or scenario",
 }
 """What each command does; `commands.py` has a function of the same name for each."""

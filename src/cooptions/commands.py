@@ -2,20 +2,28 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import tyro
 from rich.console import Console
 from rich.table import Table
 
-from cooptions.config import Config
+from cooptions.artifacts import config_json, open_run, provenance
+from cooptions.config import Config, config_of_run
 from cooptions.envs import SCENARIOS
 from cooptions.errors import ConfigError
-from cooptions.figures import FIGURES
-from cooptions.pipeline import STAGES, run_pipeline
+from cooptions.figures import FIGURES, draw
+from cooptions.laplacian import LAPLACIANS
+from cooptions.pipeline import run_pipeline
 from cooptions.presets import PRESETS, preset
+from cooptions.progress import Progress
+from cooptions.representations import REPRESENTATIONS
+from cooptions.stages import STAGES
+from cooptions.verify import verify
+
+Arguments = TypeVar("Arguments")
 
 console = Console()
 
@@ -37,11 +45,35 @@ class RunArguments:
     """The run directory. What is already there, made by the same configuration, is not made again."""
 
 
+@dataclass(frozen=True)
+class VerifyArguments:
+    """Discover, then measure against exact answers; the last line printed is one JSON object."""
+
+    config: Annotated[Config, tyro.conf.arg(name="")]
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Print the object on one line, for machines."""
+
+
+@dataclass(frozen=True)
+class FigureArguments:
+    """Draw a figure, as PNG and PDF, from a run directory."""
+
+    name: tyro.conf.Positional[str]
+    """The figure's name (`cooptions list`)."""
+    run: Path
+    """The run directory that holds what the figure shows."""
+
+
+PARTS = {"representation": REPRESENTATIONS, "laplacian": LAPLACIANS}
+"""The swappable parts of a configuration, and what they can be swapped for by name."""
+
+
 def list_command(arguments: Sequence[str]) -> None:
     options = tyro.cli(ListArguments, args=arguments, prog="cooptions list")
     catalogue = {
         "scenarios": list(SCENARIOS),
         "presets": list(PRESETS),
+        **{f"{part}s": list(choices) for part, choices in PARTS.items()},
         "figures": {name: figure.title for name, figure in FIGURES.items()},
     }
     if options.json:
@@ -58,20 +90,65 @@ def walk_command(arguments: Sequence[str]) -> None:
     _run_until("walk", "walk", arguments)
 
 
+def discover_command(arguments: Sequence[str]) -> None:
+    _run_until("discover", "spectrum", arguments)
+
+
 def run_command(arguments: Sequence[str]) -> None:
     _run_until("run", list(STAGES)[-1], arguments)
 
 
+def verify_command(arguments: Sequence[str]) -> None:
+    default, rest = _take_preset("verify", arguments)
+    options = _parse(VerifyArguments, VerifyArguments(default), rest, "cooptions verify PRESET")
+    _ = options.config.team
+    # With --json, standard output is for the result alone.
+    result = verify(options.config, Progress(Console(stderr=True)))
+    print(json.dumps({"config": config_json(options.config), **result, **provenance()}, indent=None if options.json else 1))
+
+
+def figure_command(arguments: Sequence[str]) -> None:
+    options = tyro.cli(FigureArguments, args=arguments, prog="cooptions figure")
+    if options.name not in FIGURES:
+        raise ConfigError(f"figure: unknown {options.name!r}; there are {', '.join(FIGURES)}")
+    with open_run(options.run, {}) as run:
+        for path in draw(options.name, config_of_run(run), run):
+            console.print(f"picture: {path}")
+
+
 def _run_until(command: str, stage: str, arguments: Sequence[str]) -> None:
     """Run the pipeline up to a stage, with the first argument's configuration and overrides from the others."""
+    default, rest = _take_preset(command, arguments)
+    out = Path("runs") / arguments[0].replace(":", "-")
+    options = _parse(RunArguments, RunArguments(default, out), rest, f"cooptions {command} PRESET")
+    _ = options.config.team  # an unknown scenario or feature is refused before a directory is made for it
+    run_pipeline(options.config, options.out, console, until=stage)
+
+
+def _take_preset(command: str, arguments: Sequence[str]) -> tuple[Config, Sequence[str]]:
+    """The first argument as a configuration, with the parts that `--PART NAME` swaps, and the other arguments."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        console.print(f"usage: cooptions {command} PRESET [--out DIRECTORY] [--FIELD VALUE ...]")
+        console.print(f"usage: cooptions {command} PRESET [--FIELD VALUE ...]")
         console.print(f"PRESET: {', '.join(PRESETS)}, or any scenario; `cooptions {command} quick --help` shows fields")
         raise SystemExit(0 if arguments else 2)
     name, *rest = arguments
     if name.startswith("-"):
         raise ConfigError(f"{command}: the first argument is a preset or scenario, not {name}")
-    default = RunArguments(preset(name), Path("runs") / name.replace(":", "-"))
-    options = tyro.cli(RunArguments, default=default, args=rest, prog=f"cooptions {command} PRESET")
-    _ = options.config.team  # an unknown scenario or feature is refused before a directory is made for it
-    run_pipeline(options.config, options.out, console, until=stage)
+    return _swap_parts(preset(name), rest)
+
+
+def _swap_parts(config: Config, arguments: Sequence[str]) -> tuple[Config, Sequence[str]]:
+    rest = list(arguments)
+    for part, choices in PARTS.items():
+        while f"--{part}" in rest:
+            index = rest.index(f"--{part}")
+            name = rest[index + 1] if index + 1 < len(rest) else ""
+            if name not in choices:
+                raise ConfigError(f"{part}: unknown {name!r}; there are {', '.join(choices)}")
+            config = replace(config, **{part: choices[name]()})
+            del rest[index : index + 2]
+    return config, rest
+
+
+def _parse(kind: type[Arguments], default: Arguments, arguments: Sequence[str], prog: str) -> Arguments:
+    return tyro.cli(kind, default=default, args=arguments, prog=prog, config=(tyro.conf.AvoidSubcommands,))

@@ -2,15 +2,22 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any, get_args
 from zlib import crc32
 
 import jax
 from jaxtyping import Array, Key
 
-from cooptions.artifacts import Json, config_json
+from cooptions.artifacts import Json, RunDirectory, config_json
+from cooptions.discovery import Discovery
 from cooptions.envs import AbstractEnv, make_env
-from cooptions.errors import require
+from cooptions.errors import ArtifactError, require
+from cooptions.laplacian import Basis, Laplacian, Nystrom
+from cooptions.representations import Hit, Representation
 from cooptions.representations.base import Team
+from cooptions.representations.disentangle import CmiConfig
+from cooptions.representations.distance import DistanceConfig
+from cooptions.representations.fermat import FermatConfig
 from cooptions.walks import WalkConfig, kept_columns
 
 
@@ -25,6 +32,12 @@ class Config:
     seeds: int = 1
     """How many seeds run side by side. They share a program: a seed's bits depend on this number."""
     walk: WalkConfig = field(default_factory=WalkConfig)
+    representation: Representation = field(default_factory=Hit)
+    """How the team's states become z. `--representation NAME` chooses another."""
+    laplacian: Laplacian = field(default_factory=Nystrom)
+    """How eigenfunctions of z are found. `--laplacian NAME` chooses another."""
+    basis: Basis = "symmetric"
+    """Within equal eigenvalues: all features together first (`symmetric`), or one feature at a time (`axes`)."""
 
     def __post_init__(self) -> None:
         require(self.seeds >= 1, f"seeds must be at least 1, not {self.seeds}")
@@ -38,6 +51,10 @@ class Config:
     def team(self) -> Team:
         return Team.of(self.env, kept_columns(self.env, self.walk))
 
+    @cached_property
+    def discovery(self) -> Discovery:
+        return Discovery(self.team, self.representation, self.laplacian, self.basis)
+
     def keys(self, stage: str) -> Key[Array, " seed"]:
         """One key per seed for a stage: its own, so that a new stage changes no other's numbers."""
         roots = jax.vmap(jax.random.key)(self.seed + jax.numpy.arange(self.seeds))
@@ -47,3 +64,36 @@ class Config:
         """What a stage depends on: scenario, seeds, and these fields."""
         whole = config_json(self)
         return {name: whole[name] for name in ("scenario", "seed", "seeds", *fields)}
+
+
+def config_of_run(run: RunDirectory) -> Config:
+    """The configuration that a run directory was made with, as far as its stages go."""
+    known: Json = {}
+    for stage in run.configs.values():
+        known |= stage
+    if not known:
+        raise ArtifactError(f"{run.path}: no run was made here")
+    return read_config({"type": "Config", **known})
+
+
+def read_config(value: Any) -> Any:
+    """The inverse of `config_json`."""
+    if isinstance(value, list):
+        return tuple(read_config(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    kind = {cls.__name__: cls for cls in _CLASSES}.get(value["type"])
+    if kind is None:
+        raise ArtifactError(f"config.json: unknown part {value['type']!r}: it was made by another version")
+    return kind(**{name: read_config(item) for name, item in value.items() if name != "type"})
+
+
+_CLASSES = (
+    Config,
+    WalkConfig,
+    *get_args(Representation),
+    *get_args(Laplacian),
+    DistanceConfig,
+    FermatConfig,
+    CmiConfig,
+)

@@ -1,37 +1,15 @@
-"""The stages of a run, each a function of its configuration and the artefact before it."""
+"""A whole run: what is missing of its stages, then a table and the pictures."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from cooptions.artifacts import Json, RunDirectory, open_run
+from cooptions.artifacts import RunDirectory, open_run
 from cooptions.config import Config
 from cooptions.figures import draw, drawable
 from cooptions.progress import Progress
-from cooptions.walks import Walk, walk
-
-
-def walk_stage(config: Config, run: RunDirectory, progress: Progress) -> Walk:
-    """Random walks of the team."""
-    return run.stage(
-        "walk",
-        lambda: walk(config.env, config.walk, config.keys("walk"), progress=progress),
-        lambda arrays: Walk(**arrays),
-    )
-
-
-STAGES: dict[str, tuple[Callable, tuple[str, ...]]] = {
-    "walk": (walk_stage, ("walk",)),
-}
-"""Every stage in order, with the fields of the configuration it depends on."""
-
-
-def stage_configs(config: Config, until: str) -> dict[str, Json]:
-    """The configuration of each stage up to and including `until`."""
-    names = list(STAGES)[: list(STAGES).index(until) + 1]
-    return {name: config.stage_config(*STAGES[name][1]) for name in names}
+from cooptions.stages import STAGES, stage_configs
 
 
 def run_pipeline(config: Config, out: Path, console: Console, until: str) -> None:

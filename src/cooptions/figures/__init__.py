@@ -4,13 +4,13 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure as Canvas
 
 from cooptions.artifacts import RunDirectory, write_bytes
 from cooptions.config import Config
+from cooptions.figures.relations import plot_relations
 from cooptions.figures.walk import plot_walk
 
 matplotlib.rcParams.update({"font.size": 9, "savefig.dpi": 200, "pdf.fonttype": 42, "image.origin": "upper"})
@@ -22,11 +22,14 @@ class Figure:
 
     title: str
     needs: tuple[str, ...]
-    plot: Callable[[Config, dict[str, Any]], Canvas]
+    plot: Callable[[Config, RunDirectory], Canvas]
 
 
 FIGURES: dict[str, Figure] = {
     "walk": Figure("where the team went, and how each feature is distributed", ("walk",), plot_walk),
+    "relations": Figure(
+        "the first eigenfunctions as one agent moves and its teammates stand still", ("spectrum",), plot_relations
+    ),
 }
 
 
@@ -37,8 +40,7 @@ def drawable(run: RunDirectory) -> list[str]:
 
 def draw(name: str, config: Config, run: RunDirectory) -> list[Path]:
     """Draw one figure as PNG and PDF into the run directory."""
-    figure = FIGURES[name]
-    canvas = figure.plot(config, {stage: run.load(stage) for stage in figure.needs})
+    canvas = FIGURES[name].plot(config, run)
     paths = [run.file("figures", f"{name}.{kind}") for kind in ("png", "pdf")]
     for path in paths:
         content = io.BytesIO()

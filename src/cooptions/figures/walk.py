@@ -1,18 +1,18 @@
 """Where the walk went: one map for the first two coordinates, one bar chart for every feature."""
 
-from typing import Any
-
 import numpy as np
 from matplotlib.figure import Figure
 
+from cooptions.artifacts import RunDirectory
 from cooptions.config import Config
+from cooptions.types import Feature
 
 
-def plot_walk(config: Config, artefacts: dict[str, Any]) -> Figure:
+def plot_walk(config: Config, run: RunDirectory) -> Figure:
     """How often the agents of the first seed stood in each cell, and took each value of each feature."""
     team = config.team
     features, has = team.features, team.has_feature
-    states = artefacts["walk"]["states"][0].reshape(-1, team.num_agents, len(features))
+    states = run.load("walk")["states"][0].reshape(-1, team.num_agents, len(features))
     canvas = Figure(figsize=(2.6 * (len(features) + 1), 2.4), layout="constrained")
     axes = canvas.subplots(1, len(features) + 1, squeeze=False)[0]
     if len(features) > 1:
@@ -33,7 +33,7 @@ def plot_walk(config: Config, artefacts: dict[str, Any]) -> Figure:
     return canvas
 
 
-def _edges(feature: Any) -> np.ndarray:
+def _edges(feature: Feature) -> np.ndarray:
     if feature.discrete:
         return np.arange(feature.size + 1) - 0.5
     return np.linspace(feature.low, feature.high, 31)

@@ -3,11 +3,11 @@
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.training import Metrics
@@ -51,6 +51,12 @@ class Team:
         return np.array([self.agent_features[self.agent_types.index(kind)] for kind in range(self.num_types)])
 
     @property
+    def type_has_input(self) -> np.ndarray:
+        """Bool[type, input]."""
+        widths = [columns.stop - columns.start for columns in self.input_slices()]
+        return np.repeat(self.type_has_feature, widths, axis=1)
+
+    @property
     def num_inputs(self) -> int:
         """The width of `inputs`."""
         return self.input_slices()[-1].stop
@@ -81,16 +87,21 @@ class Team:
     def with_type(
         self, inputs: Float[Array, "*batch input"], types: Int[Array | np.ndarray, "*batch"]
     ) -> Float[Array, "*batch typed_input"]:
-        """Append the agent's type, one-hot, in a team that has several (paper, appendix on heterogeneous states)."""
-        if self.num_types == 1:
-            return inputs
-        one_hot = (jnp.asarray(types)[..., None] == jnp.arange(self.num_types)).astype(jnp.float32)
-        return jnp.concatenate([inputs, one_hot], axis=-1)
+        """As agents of these types see them: inputs they lack are 0, and the type, one-hot, follows if there are several.
+
+        Both are for heterogeneous teams (paper, appendix on heterogeneous state spaces).
+        """
+        if self.num_types > 1 or not self.type_has_feature.all():
+            inputs = jnp.where(jnp.asarray(self.type_has_input)[types], inputs, 0.0)
+        if self.num_types > 1:
+            one_hot = (jnp.asarray(types)[..., None] == jnp.arange(self.num_types)).astype(jnp.float32)
+            inputs = jnp.concatenate([inputs, one_hot], axis=-1)
+        return inputs
 
     def typed_inputs(
         self, states: Shaped[Array, "*batch feature"], types: Int[Array | np.ndarray, "*batch"]
     ) -> Float[Array, "*batch typed_input"]:
-        """`inputs`, followed by the agent's type where there are several."""
+        """`inputs`, as agents of these types see them."""
         return self.with_type(self.inputs(states), types)
 
 
@@ -119,6 +130,16 @@ class AbstractRepresentation(abc.ABC, Generic[State]):
         """The relative state z of one joint state."""
 
 
+def informative(z: Float[Array, "sample z"], min_share: float = 0.1) -> Bool[Array, " z"]:
+    """Which components of z vary: those whose standard deviation is at least `min_share` of the largest.
+
+    The others are of features that change too fast for any distance in them (Overcooked's orientation), or that no
+    two agents share. Standardising z would blow their noise up to the size of everything else: set them to 0.
+    """
+    spread = z.std(axis=0)
+    return (spread >= min_share * spread.max()) & (spread > 0.0)
+
+
 @dataclass(frozen=True)
 class OfTeam:
     """A representation bound to a team: what `fitting.fit` takes."""
@@ -135,3 +156,41 @@ class OfTeam:
 
     def step(self, state: Any, data: Dataset, *, key: PRNGKeyArray) -> tuple[Any, Metrics]:
         return self.representation.step(self.team, state, data, key=key)
+
+
+@runtime_checkable
+class MeasuresPairs(Protocol):
+    """A representation with a distance between two states of an agent, in heads that sum to the whole."""
+
+    def distances(
+        self,
+        team: Team,
+        state: Any,
+        source: Shaped[Array, " feature"],
+        goal: Shaped[Array, " feature"],
+        agent_type: Int[Array | np.ndarray, ""],
+    ) -> Float[Array, " head"]: ...
+
+
+@runtime_checkable
+class FindsFermat(Protocol):
+    """A representation that knows the state of least summed distance to the team (Definition 1)."""
+
+    def fermat_state(
+        self, team: Team, state: Any, agent_states: Shaped[Array, "agent feature"]
+    ) -> Float[Array, " feature"]: ...
+
+
+@runtime_checkable
+class MeasuresHits(Protocol):
+    """A representation with a distance from a whole state to a value of one feature."""
+
+    def hit_distances(
+        self,
+        team: Team,
+        state: Any,
+        agent_state: Shaped[Array, " feature"],
+        agent_type: Int[Array | np.ndarray, ""],
+        feature: int,
+        goals: Float[Array, " goal"],
+    ) -> Float[Array, " goal"]: ...

@@ -40,11 +40,11 @@ class FermatEncoder(eqx.Module):
     straight_through: bool = eqx.field(static=True)
 
     def __init__(self, team: Team, config: FermatConfig, *, key: PRNGKeyArray) -> None:
-        self.network = MLP([team.num_agents * team.num_inputs, *config.hidden, team.num_inputs], key=key)
+        self.network = MLP([team.num_agents * team.num_typed_inputs, *config.hidden, team.num_inputs], key=key)
         self.straight_through = config.categorical == "straight_through"
 
     def __call__(self, team: Team, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " input"]:
-        outputs = self.network(team.inputs(agent_states).reshape(-1))
+        outputs = self.network(team.typed_inputs(agent_states, np.array(team.agent_types)).reshape(-1))
         parts = []
         for feature, columns in zip(team.features, team.input_slices(), strict=True):
             bounded = jax.nn.softmax if feature.kind == "categorical" else jnp.tanh
