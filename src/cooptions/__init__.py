@@ -1,6 +1,13 @@
 """Options that a whole team of agents executes together."""
 
+import os
 from importlib.metadata import PackageNotFoundError, version
+
+# XLA's default CPU scheduler deadlocks now and then on programs with many small independent operations (seen with
+# jaxlib 0.10.2 on two cores: all workers asleep, in `cmi` each time). It is read when JAX first needs a device.
+_SAFE_SCHEDULER = "--xla_cpu_enable_concurrency_optimized_scheduler=false"
+if "concurrency_optimized_scheduler" not in os.environ.get("XLA_FLAGS", ""):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {_SAFE_SCHEDULER}".strip()
 
 try:
     __version__ = version("cooptions")

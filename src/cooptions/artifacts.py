@@ -101,7 +101,7 @@ def open_run(path: Path, stages: Mapping[str, Json]) -> Iterator[RunDirectory]:
     """Create or reopen a run directory for these stages, and hold it against other processes."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        lock = open(path / "lock", "a+")  # noqa: SIM115: held until the run ends
+        lock = open(path / "lock", "a+")  # noqa: SIM115 (held until the run ends)
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be used as a run directory: {error.strerror}") from None
     with lock:

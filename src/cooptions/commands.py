@@ -1,10 +1,11 @@
 """What each command of the command line does."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import tyro
 from rich.console import Console
@@ -17,7 +18,7 @@ from cooptions.errors import ConfigError
 from cooptions.figures import FIGURES, draw
 from cooptions.laplacian import LAPLACIANS
 from cooptions.pipeline import run_pipeline
-from cooptions.presets import PRESETS, preset
+from cooptions.presets import METHODS, PRESETS, preset
 from cooptions.progress import Progress
 from cooptions.representations import REPRESENTATIONS
 from cooptions.stages import STAGES
@@ -64,8 +65,12 @@ class FigureArguments:
     """The run directory that holds what the figure shows."""
 
 
-PARTS = {"representation": REPRESENTATIONS, "laplacian": LAPLACIANS}
-"""The swappable parts of a configuration, and what they can be swapped for by name."""
+SWAPS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
+    "method": {name: partial(dict, parts) for name, parts in METHODS.items()},
+    "representation": {name: lambda kind=kind: {"representation": kind()} for name, kind in REPRESENTATIONS.items()},
+    "laplacian": {name: lambda kind=kind: {"laplacian": kind()} for name, kind in LAPLACIANS.items()},
+}
+"""What `--SWAP NAME` changes in a configuration; the flags of the new part can follow."""
 
 
 def list_command(arguments: Sequence[str]) -> None:
@@ -73,7 +78,7 @@ def list_command(arguments: Sequence[str]) -> None:
     catalogue = {
         "scenarios": list(SCENARIOS),
         "presets": list(PRESETS),
-        **{f"{part}s": list(choices) for part, choices in PARTS.items()},
+        **{f"{swap}s": list(choices) for swap, choices in SWAPS.items()},
         "figures": {name: figure.title for name, figure in FIGURES.items()},
     }
     if options.json:
@@ -139,13 +144,13 @@ def _take_preset(command: str, arguments: Sequence[str]) -> tuple[Config, Sequen
 
 def _swap_parts(config: Config, arguments: Sequence[str]) -> tuple[Config, Sequence[str]]:
     rest = list(arguments)
-    for part, choices in PARTS.items():
-        while f"--{part}" in rest:
-            index = rest.index(f"--{part}")
+    for swap, choices in SWAPS.items():
+        while f"--{swap}" in rest:
+            index = rest.index(f"--{swap}")
             name = rest[index + 1] if index + 1 < len(rest) else ""
             if name not in choices:
-                raise ConfigError(f"{part}: unknown {name!r}; there are {', '.join(choices)}")
-            config = replace(config, **{part: choices[name]()})
+                raise ConfigError(f"{swap}: unknown {name!r}; there are {', '.join(choices)}")
+            config = replace(config, **choices[name]())
             del rest[index : index + 2]
     return config, rest
 

@@ -59,7 +59,8 @@ class Discovery:
     @property
     def fitted(self) -> AbstractLaplacian:
         """The Laplacian with some functions to spare, so that no cluster of eigenvalues is cut in two."""
-        return replace(self.laplacian, num_eigenfunctions=num_to_fit(self.laplacian.num_eigenfunctions))  # pyright: ignore
+        laplacian = self.laplacian.for_team(self.team.num_agents)
+        return replace(laplacian, num_eigenfunctions=num_to_fit(laplacian.num_eigenfunctions))  # pyright: ignore
 
     @property
     def part(self) -> OfTeam:

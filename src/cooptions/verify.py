@@ -60,14 +60,17 @@ def verify(config: Config, progress: Progress) -> dict[str, Any]:
         one_state, one_spectrum = jax.tree.map(lambda leaf, seed=seed: leaf[seed], (state, spectrum))
         one_walk, held_out = (jax.tree.map(lambda leaf, seed=seed: leaf[seed], w) for w in (walks, fresh))
         scores.append(score(config, one_state, one_spectrum, one_walk, held_out))
-    return {**_over_seeds(scores), "seconds": {name: [value] * config.seeds for name, value in seconds.items()}}
+    result = {**_over_seeds(scores), "seconds": {name: [value] * config.seeds for name, value in seconds.items()}}
+    if config.seeds > 1:
+        result["agreement"] = _agreement(discovery, state, spectrum, _joint(jax.tree.map(lambda leaf: leaf[0], fresh)))
+    return result
 
 
 def score(config: Config, state: Any, spectrum: Spectrum, walk: Walk, held_out: Walk) -> Scores:
     """All measures of one seed that its environment and representation admit."""
     discovery = config.discovery
     team = discovery.team
-    joint = np.reshape(held_out.states, (-1, *held_out.states.shape[2:]))
+    joint = _joint(held_out)
     z = np.asarray(jax.jit(lambda s: encode_states(discovery, state, s))(joint))
     categorical = np.array([feature.kind == "categorical" for feature in team.features])
     spreads = oracles.spread(joint, team.has_feature, categorical)
@@ -82,8 +85,12 @@ def score(config: Config, state: Any, spectrum: Spectrum, walk: Walk, held_out: 
         scores["distance_pearson"] = _distance_pearson(discovery, state, single)
     if isinstance(representation, MeasuresHits):
         scores |= _hit_scores(discovery, state, single, joint, z)
+    if team.num_types > 1:
+        scores["padded_share"] = _padded_share(discovery, state, joint, z)
     if isinstance(config.env, Grid):
-        scores |= _eigen_scores(config, state, spectrum, walk, joint, spreads)
+        relative = z.shape[1] <= spreads.shape[1]
+        exact, basis = (_lumped if relative else _joint_walk)(config, walk, joint, spreads)
+        scores |= _eigen_scores(config, state, spectrum, joint, exact, basis)
     return scores
 
 
@@ -152,33 +159,83 @@ def _hit_scores(discovery: Discovery, state: Any, single: SingleAgent, joint: np
     return scores | ({"hit_z_pearson": _by_name(discovery, values)} if values else {})
 
 
-def _eigen_scores(
-    config: Config, state: Any, spectrum: Spectrum, walk: Walk, joint: np.ndarray, spreads: np.ndarray
-) -> Scores:
-    """Each eigenfunction against the exact eigenspace of its cluster, on held-out states."""
-    env, discovery = config.env, config.discovery
+def _padded_share(discovery: Discovery, state: Any, joint: np.ndarray, z: np.ndarray) -> dict[str, float]:
+    """How much of each z changes, as a share of its variance, when padded features take random values."""
+    team = discovery.team
+    rng = np.random.default_rng(0)
+    noise = np.stack([rng.integers(0, feature.size, joint.shape[:2]) for feature in team.features], axis=-1)
+    filled = np.where(team.has_feature, joint, noise).astype(joint.dtype)
+    changed = np.asarray(jax.jit(lambda s: encode_states(discovery, state, s))(filled))
+    return _by_name(discovery, ((changed - z) ** 2).mean(axis=0) / z.var(axis=0))
+
+
+def _lumped(
+    config: Config, walk: Walk, joint: np.ndarray, spreads: np.ndarray
+) -> tuple[oracles.Spectrum, np.ndarray]:
+    """The operator on exact spread tuples, and its eigenfunctions at the held-out states."""
+    env = config.env
     assert isinstance(env, Grid)
     if env.collisions or env.map:
-        before, after = (
-            oracles.spread(np.reshape(s, (-1, *s.shape[2:])), env.agent_features) for s in (walk.states, walk.next_states)
-        )
+        before, after = (oracles.spread(_flat(s), env.agent_features) for s in (walk.states, walk.next_states))
         operator = oracles.counted_lumped(np.concatenate([before, spreads]), np.concatenate([after, spreads]))
     else:
         operator = oracles.open_grid_lumped(env.height, env.width, env.num_agents, agent_features=env.agent_features)
-    num = discovery.laplacian.num_eigenfunctions
+    num = config.laplacian.num_eigenfunctions
     exact = operator.spectrum(min(num + 10, len(operator.tuples) - 1))
-    values = jax.jit(
-        lambda s: jax.lax.map(lambda x: discovery.eigenfunctions(state, spectrum, x), s, batch_size=4096)
-    )(joint)
-    basis = exact.eigenfunctions[operator.index(spreads)]
-    weights = np.full(len(joint), 1 / len(joint))
+    return exact, exact.eigenfunctions[operator.index(spreads)]
+
+
+def _joint_walk(
+    config: Config, walk: Walk, joint: np.ndarray, spreads: np.ndarray
+) -> tuple[oracles.Spectrum, np.ndarray]:
+    """The operator on raw joint states, for small grids, and its eigenfunctions at the held-out states."""
+    env = config.env
+    assert isinstance(env, Grid)
+    teams, exact = oracles.joint_grid_spectrum(env.free, env.num_agents, config.laplacian.num_eigenfunctions + 10)
+    number = {tuple(team.ravel()): i for i, team in enumerate(teams.astype(int))}
+    return exact, exact.eigenfunctions[[number[tuple(team)] for team in joint.reshape(len(joint), -1).tolist()]]
+
+
+def _eigen_scores(
+    config: Config, state: Any, spectrum: Spectrum, joint: np.ndarray, exact: oracles.Spectrum, basis: np.ndarray
+) -> Scores:
+    """Each eigenfunction against the exact eigenspace of its cluster, on held-out states."""
+    values = _values(config.discovery, state, spectrum, joint)
+    # The canonical order lets references overrule close eigenvalues; exact ones are met in order of eigenvalue.
+    found = np.asarray(spectrum.canonical.eigenvalues)
+    order = np.argsort(found)
     clusters = oracles.eigenvalue_clusters(exact.eigenvalues)
-    cosine = oracles.eigen_cosine(np.asarray(values, float), weights, basis, clusters)
+    weights = np.full(len(joint), 1 / len(joint))
     return {
-        "eigen_cosine": cosine.tolist(),
-        "eigenvalues": np.asarray(spectrum.canonical.eigenvalues).tolist(),
-        "exact_eigenvalues": exact.eigenvalues[:num].tolist(),
+        "eigen_cosine": oracles.eigen_cosine(values[:, order], weights, basis, clusters).tolist(),
+        "eigenvalues": found[order].tolist(),
+        "exact_eigenvalues": exact.eigenvalues[: len(found)].tolist(),
     }
+
+
+def _agreement(discovery: Discovery, state: Any, spectrum: Spectrum, joint: np.ndarray) -> list[float]:
+    """For each k, the least cosine between function k of two seeds: do options mean the same in all?"""
+    num_seeds = jax.tree.leaves(spectrum)[0].shape[0]
+    seeds = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], (state, spectrum)) for seed in range(num_seeds)]
+    values = [_values(discovery, one_state, one_spectrum, joint) for one_state, one_spectrum in seeds]
+    unit = np.stack([value / np.linalg.norm(value, axis=0) for value in values])
+    return np.einsum("ask,bsk->kab", unit, unit).min(axis=(1, 2)).tolist()
+
+
+def _values(discovery: Discovery, state: Any, spectrum: Spectrum, joint: np.ndarray) -> np.ndarray:
+    def function(states: jax.Array) -> jax.Array:
+        return discovery.eigenfunctions(state, spectrum, states)
+
+    return np.asarray(jax.jit(lambda s: jax.lax.map(function, s, batch_size=4096))(joint), float)
+
+
+def _joint(walk: Walk) -> np.ndarray:
+    return _flat(np.asarray(walk.states))
+
+
+def _flat(states: Any) -> np.ndarray:
+    """Time and environments as one axis."""
+    return np.reshape(np.asarray(states), (-1, *states.shape[2:]))
 
 
 def _numbers(single: SingleAgent, joint: np.ndarray) -> np.ndarray:
@@ -194,7 +251,8 @@ def _pearson(left: np.ndarray, right: np.ndarray) -> float:
 
 
 def _by_name(discovery: Discovery, values: Any) -> dict[str, float]:
-    return {name: float(value) for name, value in zip(discovery.representation.z_names(discovery.team), values, strict=True)}
+    names = discovery.representation.z_names(discovery.team)
+    return {name: float(value) for name, value in zip(names, values, strict=True)}
 
 
 def _timed(seconds: dict[str, float], name: str, make: Callable[[], Result]) -> Result:

@@ -11,6 +11,7 @@ from cooptions.fitting import fit
 from cooptions.laplacian import Basis, Canonical, Nystrom, Pairs, canonicalise
 from cooptions.laplacian.canonical import References, num_to_fit
 from cooptions.laplacian.moments import Moments, moments
+from cooptions.laplacian.nystrom import State as NystromState
 
 BASES: tuple[Basis, ...] = ("symmetric", "axes")
 
@@ -66,9 +67,22 @@ def test_no_rotation_of_the_learned_functions_shows() -> None:
 
     values, canonical, found = evaluate(state)
     np.testing.assert_allclose(values, evaluate(mixed)[0], atol=0.03)
+    assert list(canonical.reference) == [0, 1, 2, 3]  # x + y, x - y, x y, x^2 + y^2
     np.testing.assert_allclose(found.mean, 0, atol=1e-3)
     np.testing.assert_allclose(found.covariance, np.eye(4), atol=1e-2)
     np.testing.assert_allclose(np.diagonal(found.energy), canonical.eigenvalues, rtol=1e-2)
+
+
+def test_learned_keeps_the_functions_and_standardises_them() -> None:
+    z = jax.random.normal(jax.random.key(0), (5000, 2)) @ jnp.array([[3.0, 1.0], [0.0, 1.0]])
+    data = Pairs(z, z + 0.5 * jax.random.normal(jax.random.key(1), z.shape))
+    laplacian = Nystrom(2)
+    identity = NystromState(jnp.zeros((1, 2)), jnp.float32(1.0), jnp.eye(3)[:, :2], jnp.zeros(2), jnp.zeros(2))
+    canonical = jax.jit(lambda: canonicalise(laplacian, identity, data, 1, "learned"))()
+    both = np.concatenate([data.z, data.next_z])
+    np.testing.assert_allclose(canonical.matrix, [[1 / both[:, 0].std()], [0.0]], rtol=1e-3)
+    np.testing.assert_allclose(canonical(data.z[0]), (data.z[0, :1] - both[:, 0].mean()) / both[:, 0].std(), atol=1e-3)
+    np.testing.assert_allclose(canonical.eigenvalues, 0.125 / both[:, 0].var(), rtol=0.1)
 
 
 def test_distinct_eigenvalues_are_left_alone() -> None:
@@ -93,6 +107,12 @@ def test_references_are_as_many_as_their_monomials_and_one_where_all_are_togethe
     )
     together = references(jnp.full(num_features, -50.0))
     np.testing.assert_allclose(together, references.combination.sum(axis=1), atol=1e-4)
+
+
+def test_references_have_names() -> None:
+    assert References.of(2, "symmetric").names("xy")[:5] == ("x + y", "x - y", "x y", "x^2 + y^2", "x^2 - y^2")
+    assert References.of(3, "symmetric").names("xyz")[:3] == ("x + y + z", "x - y", "x + y - 2z")
+    assert References.of(2, "axes").names("xy")[:5] == ("x", "y", "x y", "x^2", "y^2")
 
 
 def test_moments_do_not_depend_on_blocks() -> None:

@@ -21,12 +21,17 @@ def single_agent_pairs() -> Pairs:
     return Pairs(jnp.asarray(cells[source], jnp.float32), jnp.asarray(cells[target], jnp.float32))
 
 
+def both_agents(pairs: Pairs) -> Pairs:
+    """Joint transitions whose single-agent parts, pooled, are each of `pairs` twice."""
+    return jax.tree.map(lambda z: jnp.concatenate([z, z[::-1]], axis=1), pairs)
+
+
 def test_products_are_the_joint_walks_eigenfunctions() -> None:
     teams, exact = joint_grid_spectrum(FREE, num_agents=2, num_eigenfunctions=60)
-    kronecker = Kronecker(Exact(num_eigenfunctions=24, max_values=25), num_agents=2, num_eigenfunctions=50)
-    state = fit_one(kronecker.single, single_agent_pairs())
-    agent_z = jnp.asarray((teams - 2.0) / 2.0, jnp.float32)
-    values = np.asarray(jax.jit(jax.vmap(lambda z: kronecker.eigenfunctions(state, z)))(agent_z), float)
+    kronecker = Kronecker(50, Exact(num_eigenfunctions=24, max_values=25)).for_team(2)
+    state = fit_one(kronecker, both_agents(single_agent_pairs()))
+    z = jnp.asarray((teams - 2.0) / 2.0, jnp.float32).reshape(len(teams), -1)
+    values = np.asarray(jax.jit(jax.vmap(lambda z: kronecker.eigenfunctions(state, z)))(z), float)
     clusters = eigenvalue_clusters(exact.eigenvalues, tolerance=1e-3)
     assert max(len(cluster) for cluster in clusters) >= 4
     assert eigen_cosine(values, exact.weights, exact.eigenfunctions, clusters).min() > 0.99
@@ -48,4 +53,4 @@ def test_largest_products_against_all_of_them(num_values: int, num_factors: int,
 
 def test_more_products_than_there_are_is_refused() -> None:
     with pytest.raises(ConfigError, match="num_eigenfunctions"):
-        Kronecker(Exact(num_eigenfunctions=2), num_agents=2, num_eigenfunctions=9)
+        Kronecker(9, Exact(num_eigenfunctions=2), num_agents=2)

@@ -10,6 +10,10 @@ from matplotlib.figure import Figure as Canvas
 
 from cooptions.artifacts import RunDirectory, write_bytes
 from cooptions.config import Config
+from cooptions.errors import ArtifactError
+from cooptions.figures.eigenvectors import plot_eigenvectors, plot_representations
+from cooptions.figures.heterogeneous import plot_heterogeneous
+from cooptions.figures.n_distance import PAIRS, plot_n_distance
 from cooptions.figures.relations import plot_relations
 from cooptions.figures.walk import plot_walk
 
@@ -18,11 +22,15 @@ matplotlib.rcParams.update({"font.size": 9, "savefig.dpi": 200, "pdf.fonttype": 
 
 @dataclass(frozen=True)
 class Figure:
-    """What a figure shows, the stages whose artefacts it needs, and the function that draws it."""
+    """What a figure shows, the stages whose artefacts it needs, and the function that draws it.
+
+    A figure with `compares` first discovers by other methods, in run directories of its own, which takes a while.
+    """
 
     title: str
     needs: tuple[str, ...]
     plot: Callable[[Config, RunDirectory], Canvas]
+    compares: bool = False
 
 
 FIGURES: dict[str, Figure] = {
@@ -30,16 +38,48 @@ FIGURES: dict[str, Figure] = {
     "relations": Figure(
         "the first eigenfunctions as one agent moves and its teammates stand still", ("spectrum",), plot_relations
     ),
+    "representations": Figure(
+        "eigenfunctions of single-agent, raw joint and relative states (grid-15x15-3p)",
+        ("walk",),
+        plot_representations,
+        compares=True,
+    ),
+    **{
+        f"eigenvectors-{name}": Figure(
+            f"five eigenfunctions of four methods, teammates at {held[0]} and {held[1]} (grid-15x15-3p)",
+            ("walk",),
+            plot_eigenvectors(*held),
+            compares=True,
+        )
+        for name, held in zip(("line", "centre", "corner"), PAIRS, strict=True)
+    },
+    "n-distance": Figure(
+        "scalar and per-feature n-distance with the Fermat state (grid-15x15-3p)",
+        ("walk",),
+        plot_n_distance,
+        compares=True,
+    ),
+    "heterogeneous": Figure(
+        "eigenfunctions of a team of two types, seen by each (grid-10x10-2p,types=12)",
+        ("spectrum",),
+        plot_heterogeneous,
+        compares=True,
+    ),
 }
 
 
 def drawable(run: RunDirectory) -> list[str]:
-    """The figures whose stages are finished in a run directory."""
-    return [name for name, figure in FIGURES.items() if set(figure.needs) <= set(run.manifest)]
+    """The figures that a run directory has everything for."""
+    return [
+        name for name, figure in FIGURES.items() if not figure.compares and set(figure.needs) <= set(run.manifest)
+    ]
 
 
 def draw(name: str, config: Config, run: RunDirectory) -> list[Path]:
     """Draw one figure as PNG and PDF into the run directory."""
+    missing = set(FIGURES[name].needs) - set(run.manifest)
+    if missing:
+        raise ArtifactError(f"{run.path}: figure {name} needs {', '.join(missing)}; run `cooptions discover` first")
     canvas = FIGURES[name].plot(config, run)
     paths = [run.file("figures", f"{name}.{kind}") for kind in ("png", "pdf")]
     for path in paths:

@@ -1,14 +1,12 @@
 """The run's own eigenfunctions, seen by one agent while its teammates stand in different places."""
 
-import jax
 import numpy as np
 from matplotlib.figure import Figure
 
 from cooptions.artifacts import RunDirectory
 from cooptions.config import Config
 from cooptions.figures.maps import show_map, sweep
-from cooptions.progress import Progress
-from cooptions.stages import representation_stage, spectrum_stage, walk_stage
+from cooptions.figures.methods import discovered
 
 NUM_COLUMNS = 5
 NUM_ROWS = 3
@@ -16,23 +14,18 @@ NUM_ROWS = 3
 
 def plot_relations(config: Config, run: RunDirectory) -> Figure:
     """The first eigenfunctions of the first seed, with teammates where the walk put them at three random times."""
-    silent = Progress.silent()
-    states = np.asarray(walk_stage(config, run, silent).states[0]).reshape(-1, *config.team.has_feature.shape)
-    state, spectrum = jax.tree.map(
-        lambda leaf: leaf[0], (representation_stage(config, run, silent), spectrum_stage(config, run, silent))
-    )
+    states = np.asarray(run.load("walk")["states"][0]).reshape(-1, *config.team.has_feature.shape)
+    found = discovered(config, run)
     picks = states[np.random.default_rng(0).integers(0, len(states), NUM_ROWS)]
     num = min(NUM_COLUMNS, config.laplacian.num_eigenfunctions)
     canvas = Figure(figsize=(1.5 * num + 0.3, 1.6 * NUM_ROWS), layout="constrained")
     axes = canvas.subplots(NUM_ROWS, num, squeeze=False)
     for row, joint in zip(axes, picks, strict=True):
         others = joint[1:]
-        maps = sweep(
-            config.team, lambda s: config.discovery.eigenfunctions(state, spectrum, s), others, at=joint[0, 2:]
-        )
+        maps = sweep(config.team, found.eigenfunctions, others, at=joint[0, 2:])
         for ax, values in zip(row, maps, strict=False):
             show_map(ax, values, others)
     for k, ax in enumerate(axes[0]):
-        ax.set_title(f"$e_{{{k + 1}}}$,  $\\lambda$ = {float(spectrum.canonical.eigenvalues[k]):.3f}", fontsize=8)
+        ax.set_title(f"$e_{{{k + 1}}}$,  $\\lambda$ = {float(found.spectrum.canonical.eigenvalues[k]):.3f}", fontsize=8)
     canvas.suptitle(f"{config.scenario}: {type(config.representation).__name__.lower()}; red: option + goes there")
     return canvas

@@ -27,6 +27,10 @@ class AbstractLaplacian(abc.ABC, Generic[State]):
 
     num_eigenfunctions: int
 
+    def for_team(self, num_agents: int) -> "AbstractLaplacian":
+        """The estimator for a team of this size; most do not care."""
+        return self
+
     @property
     @abc.abstractmethod
     def num_steps(self) -> int:

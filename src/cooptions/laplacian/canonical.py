@@ -12,6 +12,7 @@ decide, and the functions stay as they are; close together, the references do; i
 
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,20 +21,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from cooptions.laplacian.base import AbstractLaplacian, Pairs
 from cooptions.laplacian.moments import Moments, moments, slowest
 
-Basis = Literal["symmetric", "axes"]
-"""`symmetric`: all features together first, then one against the other. `axes`: one feature at a time."""
+Basis = Literal["symmetric", "axes", "learned"]
+"""`symmetric`: all features together first, then one against the other. `axes`: one feature at a time. `learned`: the
+estimator's own functions in its own order, only standardised: for baselines, and for z without a sense of together."""
 
-CLOSENESS = 0.1
-"""tau: eigenvalues that differ by much less are taken for equal. 500k transitions estimate them to about 1%."""
-WEIGHT_RATIO = 0.6
-"""w_r from one reference of a degree to the next: far from 1, so that B has no close eigenvalues of its own."""
-PRIORITY = 0.12
-"""By how much log(eigenvalue) must differ to overrule the order of two references."""
+CLOSENESS = 0.05
+"""tau, where eigenvalues are known exactly: those that differ by much less are taken for equal."""
+NUM_DEVIATIONS = 2.5
+"""By how many standard errors of the eigenvalues tau is widened."""
+RANK_WEIGHT, DEGREE_WEIGHT = 0.6, 0.8
+"""Factors of w_r from a reference to the next, and to the next degree: B must have no close eigenvalues of its own."""
+PRIORITY = 0.08
+"""By how much log(eigenvalue) must differ to overrule the order of two neighbouring references."""
 MAX_REFERENCES = 45
 MAX_DEGREE = 8
 
@@ -45,6 +49,9 @@ class Canonical(eqx.Module):
     offset: Float[Array, "*seed k"]
     eigenvalues: Float[Array, "*seed k"]
     """Of the combinations; where the order of references overruled them, they need not ascend."""
+    reference: Int[Array, "*seed k"]
+    """The reference each is most like, as a number in `References.names`: a name that survives a change of order.
+    -1 in the basis `learned`."""
 
     def __call__(self, values: Float[Array, " function"]) -> Float[Array, " k"]:
         return values @ self.matrix - self.offset
@@ -57,12 +64,14 @@ def canonicalise(
 
     Fit some more than are kept (`num_to_fit`), so that no cluster is cut in two.
     """
+    if basis == "learned":
+        return _standardised(moments(lambda z: laplacian.eigenfunctions(state, z), data), num_eigenfunctions)
     references = References.of(data.z.shape[-1], basis)
 
     def functions(z: Float[Array, " z"]) -> Float[Array, " function"]:
         return jnp.concatenate([laplacian.eigenfunctions(state, z), references(z)])
 
-    return canonical_of_moments(moments(functions, data), references, num_eigenfunctions)
+    return canonical_of_moments(moments(functions, data), data.z.shape[0], references, num_eigenfunctions)
 
 
 def num_to_fit(num_eigenfunctions: int) -> int:
@@ -82,6 +91,8 @@ class References:
     """[monomial, z]"""
     combination: np.ndarray
     """[reference, monomial]"""
+    degree: np.ndarray
+    """[reference]"""
     rank: np.ndarray
     """[reference]: the place among those of the same degree."""
 
@@ -89,23 +100,40 @@ class References:
     def of(cls, num_features: int, basis: Basis) -> "References":
         degrees = range(1, MAX_DEGREE + 1)
         most = max(d for d in degrees if d == 1 or math.comb(d + num_features, d) - 1 <= MAX_REFERENCES)
-        exponents, blocks, rank = [], [], []
+        exponents, blocks, degree, rank = [], [], [], []
         for d in range(1, most + 1):
             types = [_monomials(parts, num_features) for parts in _partitions(d, num_features)]
             blocks += [_helmert(len(rows)) if basis == "symmetric" else np.eye(len(rows)) for rows in types]
             exponents += [row for rows in types for row in rows]
-            rank += range(sum(len(rows) for rows in types))
+            num = sum(len(rows) for rows in types)
+            degree += [d] * num
+            rank += range(num)
         combination = np.asarray(scipy.linalg.block_diag(*blocks))
-        return cls(np.array(exponents), combination, np.array(rank))
+        return cls(np.array(exponents), combination, np.array(degree), np.array(rank))
 
     @property
     def weights(self) -> np.ndarray:
-        return WEIGHT_RATIO**self.rank
+        return RANK_WEIGHT**self.rank * DEGREE_WEIGHT ** (self.degree - 1)
 
     @property
     def priorities(self) -> np.ndarray:
         """Lower is earlier. Grows slowly, so that the last of many references still gives way to the eigenvalues."""
-        return np.log2(1 + self.rank)
+        slow = np.where(self.rank < 2, self.rank, 1 + np.log2(np.maximum(self.rank, 1)))
+        return slow + np.where(self.degree > 1, 1.5, 0.0)
+
+    def names(self, z_names: Sequence[str]) -> tuple[str, ...]:
+        """In terms of togetherness: `x + y`, `x - y`, `x y`, `x^2 + y^2` and so on; then each monomial alone."""
+        powers = [
+            [f"{n}^{e}" if e > 1 else n for n, e in zip(z_names, row, strict=True) if e] for row in self.exponents
+        ]
+        monomials = [" ".join(factors) for factors in powers]
+        names = []
+        for row in self.combination:
+            counts = np.rint(row / np.abs(row[row != 0]).min()).astype(int)
+            terms = [(c, m) for c, m in zip(counts, monomials, strict=True) if c]
+            text = "".join(f" {'-' if c < 0 else '+'} {abs(c) if abs(c) > 1 else ''}{m}" for c, m in terms)
+            names.append(text.removeprefix(" + "))
+        return (*names, *monomials)
 
     def __call__(self, z: Float[Array, " z"]) -> Float[Array, " reference"]:
         together = jnp.tanh(-z / 2)
@@ -136,15 +164,27 @@ def _helmert(num: int) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def canonical_of_moments(found: Moments, references: References, num_eigenfunctions: int) -> Canonical:
+def _standardised(found: Moments, num_eigenfunctions: int) -> Canonical:
+    variance = jnp.diagonal(found.covariance)[:num_eigenfunctions]
+    scale = jnp.where(variance > 1e-6, jax.lax.rsqrt(jnp.maximum(variance, 1e-6)), 0.0)
+    matrix = jnp.eye(found.mean.size, num_eigenfunctions) * scale
+    eigenvalues = jnp.diagonal(found.energy)[:num_eigenfunctions] * scale**2
+    return Canonical(matrix, found.mean @ matrix, eigenvalues, jnp.full(num_eigenfunctions, -1))
+
+
+def canonical_of_moments(
+    found: Moments, num_transitions: int, references: References, num_eigenfunctions: int
+) -> Canonical:
     """`found` are the moments of the learned functions, followed by the references."""
     num = found.mean.size - references.rank.size
     ritz = slowest(found.covariance[:num, :num], found.energy[:num, :num], num, tolerance=1e-3)
     correlations = _reference_correlations(found.covariance, num) @ ritz.weights
-    rotation = _rotation(ritz.eigenvalues, correlations, references)
-    matrix = (ritz.weights @ rotation)[:, :num_eigenfunctions]
-    eigenvalues = ritz.eigenvalues @ rotation**2
-    return Canonical(matrix, found.mean[:num] @ matrix, eigenvalues[:num_eigenfunctions])
+    rotation = _rotation(ritz.eigenvalues, num_transitions, correlations, references)[:, :num_eigenfunctions]
+    matrix = ritz.weights @ rotation
+    loadings = correlations @ rotation
+    # Where eigenvalues keep two features apart, a single monomial describes a function better than their sum.
+    nearest = jnp.argmax(jnp.abs(jnp.concatenate([loadings, references.combination.T @ loadings])), axis=0)
+    return Canonical(matrix, found.mean[:num] @ matrix, ritz.eigenvalues @ rotation**2, nearest)
 
 
 def _reference_correlations(covariance: Float[Array, "all all"], num: int) -> Float[Array, "reference function"]:
@@ -158,12 +198,16 @@ def _reference_correlations(covariance: Float[Array, "all all"], num: int) -> Fl
 
 def _rotation(
     eigenvalues: Float[Array, " function"],
+    num_transitions: int,
     correlations: Float[Array, "reference function"],
     references: References,
 ) -> Float[Array, "function function"]:
     """The eigenvectors of M (see the module), in their canonical order and with their signs."""
     log = jnp.log(jnp.maximum(eigenvalues, 1e-6))
-    closeness = jnp.exp(-(((log[:, None] - log) / CLOSENESS) ** 2))
+    # A function of eigenvalue l forgets in 1 / l steps: n transitions hold about n l independent values of it.
+    error = jnp.sqrt(2 / (num_transitions * jnp.exp(log)))
+    tau = CLOSENESS + NUM_DEVIATIONS * jnp.hypot(error[:, None], error)
+    closeness = jnp.exp(-(((log[:, None] - log) / tau) ** 2))
     weights = jnp.asarray(references.weights, log.dtype)
     pull = correlations.T @ (weights[:, None] * correlations)
     _, vectors = jnp.linalg.eigh(jnp.diag(log) - pull * closeness)

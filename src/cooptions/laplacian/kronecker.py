@@ -4,7 +4,7 @@ For agents that walk independently, the joint transition operator is the Kroneck
 eigenfunctions are products over the agents, and their eigenvalues 1 - lambda multiply.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -12,44 +12,59 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cooptions.errors import require
+from cooptions.laplacian.allo import Allo
 from cooptions.laplacian.base import AbstractLaplacian, Pairs
+from cooptions.laplacian.exact import Exact
+from cooptions.laplacian.nystrom import Nystrom
 from cooptions.training import Metrics
 
 
 @dataclass(frozen=True)
-class Kronecker:
-    """Fitted, like the `single` it wraps, on transitions of single agents, all pooled; its state is that of `single`.
+class Kronecker(AbstractLaplacian[Any]):
+    """Products of single-agent eigenfunctions, on raw joint z: the agents' states, one after the other.
 
-    Not an AbstractLaplacian: its eigenfunctions take the states of all agents.
+    `single` is fitted on the transitions of all agents, pooled; its state is the state.
     """
 
-    single: AbstractLaplacian[Any]
-    num_agents: int
     num_eigenfunctions: int = 10
+    single: Allo | Nystrom | Exact = field(default_factory=Nystrom)
+    num_agents: int = 1
+    """Set by `for_team`."""
 
     def __post_init__(self) -> None:
         require(self.num_agents >= 1, f"num_agents must be at least 1, not {self.num_agents}")
         possible = (self.single.num_eigenfunctions + 1) ** self.num_agents - 1
         require(
-            1 <= self.num_eigenfunctions <= possible,
+            1 <= self.num_eigenfunctions <= possible or self.num_agents == 1,
             f"num_eigenfunctions must be 1 to {possible} (all products), not {self.num_eigenfunctions}",
         )
+
+    def for_team(self, num_agents: int) -> "Kronecker":
+        return replace(self, num_agents=num_agents)
 
     @property
     def num_steps(self) -> int:
         return self.single.num_steps
 
     def init(self, data: Pairs, *, key: PRNGKeyArray) -> Any:
-        return self.single.init(data, key=key)
+        return self.single.init(self._pooled(data), key=key)
 
     def step(self, state: Any, data: Pairs, *, key: PRNGKeyArray) -> tuple[Any, Metrics]:
-        return self.single.step(state, data, key=key)
+        return self.single.step(state, self._pooled(data), key=key)
 
-    def eigenfunctions(self, state: Any, agent_z: Float[Array, "agent z"]) -> Float[Array, " k"]:
-        single = jax.vmap(lambda z: self.single.eigenfunctions(state, z))(agent_z)
+    def eigenfunctions(self, state: Any, z: Float[Array, " z"]) -> Float[Array, " k"]:
+        single = self.single_eigenfunctions(state, z)
         with_constant = jnp.concatenate([jnp.ones((self.num_agents, 1)), single], axis=1)
         factors, _ = self._products(state)
         return jnp.prod(with_constant[jnp.arange(self.num_agents), factors], axis=-1)
+
+    def single_eigenfunctions(self, state: Any, z: Float[Array, " z"]) -> Float[Array, "agent single"]:
+        """The factors: each agent's own eigenfunctions."""
+        return jax.vmap(lambda agent_z: self.single.eigenfunctions(state, agent_z))(z.reshape(self.num_agents, -1))
+
+    def _pooled(self, data: Pairs) -> Pairs:
+        width = data.z.shape[-1] // self.num_agents
+        return jax.tree.map(lambda z: z.reshape(-1, width), data)
 
     def eigenvalues(self, state: Any) -> Float[Array, " k"]:
         return 1 - self._products(state)[1]

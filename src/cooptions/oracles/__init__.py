@@ -14,6 +14,7 @@ from cooptions.oracles.lumped import LumpedOperator as LumpedOperator
 from cooptions.oracles.lumped import counted_lumped as counted_lumped
 from cooptions.oracles.lumped import enumerated_lumped as enumerated_lumped
 from cooptions.oracles.lumped import open_grid_lumped as open_grid_lumped
+from cooptions.oracles.scores import explained_r2 as explained_r2
 from cooptions.oracles.scores import partial_r2 as partial_r2
 from cooptions.oracles.scores import spearman as spearman
 from cooptions.oracles.spectrum import Spectrum as Spectrum

@@ -87,7 +87,7 @@ class Team:
     def with_type(
         self, inputs: Float[Array, "*batch input"], types: Int[Array | np.ndarray, "*batch"]
     ) -> Float[Array, "*batch typed_input"]:
-        """As agents of these types see them: inputs they lack are 0, and the type, one-hot, follows if there are several.
+        """As agents of these types see them: what they lack is 0, and the type follows, one-hot, if there are several.
 
         Both are for heterogeneous teams (paper, appendix on heterogeneous state spaces).
         """

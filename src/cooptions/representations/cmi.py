@@ -1,13 +1,14 @@
-"""`cmi`: an n-distance per feature, disentangled by a penalty on conditional mutual information (paper, Section 3.2)."""
+"""`cmi`: an n-distance per feature, disentangled by a penalty on their mutual information (paper, Section 3.2)."""
 
-from dataclasses import dataclass
-from typing import Literal, Self
+from dataclasses import dataclass, field
+from typing import Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
-from jaxtyping import Array, Float, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.errors import require
 from cooptions.nn import MLP
@@ -22,7 +23,7 @@ from cooptions.representations.disentangle import (
 )
 from cooptions.representations.distance import DistanceConfig, SuccessorDistance, sample_pairs
 from cooptions.representations.fermat import FermatConfig, FermatEncoder, fermat_loss, n_distance
-from cooptions.representations.scalar import Model, paper_distance
+from cooptions.representations.scalar import PAPER_FERMAT, Model, paper_distance
 from cooptions.training import Metrics
 from cooptions.walks import Dataset, sample_transitions
 
@@ -40,20 +41,20 @@ class CmiState(eqx.Module):
 class Cmi(AbstractRepresentation[CmiState]):
     """How far the team is from standing together, in each feature; with penalty weight 0, the paper's ablation."""
 
-    distance: DistanceConfig = DistanceConfig()
-    fermat: FermatConfig = FermatConfig()
-    cmi: CmiConfig = CmiConfig()
-    steps: int = 10_000
+    distance: DistanceConfig = field(default_factory=DistanceConfig)
+    fermat: FermatConfig = field(default_factory=FermatConfig)
+    cmi: CmiConfig = field(default_factory=CmiConfig)
+    steps: int = 6000
 
     def __post_init__(self) -> None:
         require(self.steps >= 1, f"representation.steps must be at least 1, not {self.steps}")
 
     @classmethod
-    def paper(cls, domain: Literal["lbf", "overcooked"] = "lbf") -> Self:
+    def paper(cls, domain: Literal["lbf", "overcooked"] = "lbf") -> "Cmi":
         """The paper's hyperparameters: 10 epochs of 500k transitions in minibatches of 100, and its Equation 4."""
         weight, learning_rate = {"lbf": (0.003, 3e-4), "overcooked": (0.0003, 1e-4)}[domain]
-        cmi = CmiConfig(weight=weight, learning_rate=learning_rate)
-        return cls(paper_distance(domain), FermatConfig(power=2), cmi, 50_000)
+        cmi = CmiConfig(weight=weight, learning_rate=learning_rate, hidden=(256, 256))
+        return cls(paper_distance(domain), PAPER_FERMAT, cmi, 50_000)
 
     @property
     def num_steps(self) -> int:
@@ -108,3 +109,19 @@ class Cmi(AbstractRepresentation[CmiState]):
 
     def encode(self, team: Team, state: CmiState, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
         return n_distance(team, state.model.distance, state.model.fermat, agent_states)
+
+    def distances(
+        self,
+        team: Team,
+        state: CmiState,
+        source: Shaped[Array, " feature"],
+        goal: Shaped[Array, " feature"],
+        agent_type: Int[Array | np.ndarray, ""],
+    ) -> Float[Array, " head"]:
+        """The heads of d(s, g), in nats."""
+        return state.model.distance(team, source, goal, agent_type)
+
+    def fermat_state(
+        self, team: Team, state: CmiState, agent_states: Shaped[Array, "agent feature"]
+    ) -> Float[Array, " feature"]:
+        return state.model.fermat.state(team, agent_states)

@@ -12,7 +12,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from cooptions.errors import require
@@ -25,12 +24,12 @@ from cooptions.representations.distance import Encoder, fill_lacking, mrn
 class CmiConfig:
     """The penalty on conditional mutual information."""
 
-    weight: float = 0.003
+    weight: float = 0.03
     """0 leaves the penalty and its discriminators out."""
     num_neighbours: int = 15
-    learning_rate: float = 3e-4
+    learning_rate: float = 1e-3
     """Of the discriminators."""
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] = (128, 128)
 
     def __post_init__(self) -> None:
         require(self.weight >= 0.0, f"cmi.weight must not be negative, not {self.weight}")
@@ -65,9 +64,7 @@ def init_discriminators(team: Team, config: CmiConfig, *, key: PRNGKeyArray) -> 
     return jax.vmap(lambda k: MLP([2 * team.num_typed_inputs + 1, *config.hidden, 1], key=k))(keys)
 
 
-def adversarial_penalty(
-    discriminators: MLP, pairs: AgentPairs, z: Float[Array, "pair head"]
-) -> Float[Array, ""]:
+def adversarial_penalty(discriminators: MLP, pairs: AgentPairs, z: Float[Array, "pair head"]) -> Float[Array, ""]:
     """What the encoder minimises: softplus(D(real)), the mean over pairs, summed over features."""
     states = jnp.concatenate([pairs.source, pairs.goal], axis=-1)
     scores = jax.vmap(lambda discriminator, z_f: _scores(discriminator, states, z_f))(discriminators, z.T)

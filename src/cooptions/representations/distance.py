@@ -1,8 +1,8 @@
 """The successor distance between two states of an agent, learned by contrast (paper, Section 3.1; Myers et al. 2024).
 
-d(s, g) = log p(g | g) - log p(g | s), where p(g | s) is the discounted occupancy of g from s. CMD-1 finds it as the part
-of the logits c(g) - d(s, g) of a contrastive classifier that vanishes where s = g: d is an MRN (Liu et al. 2023), so
-it is a quasimetric by construction, and c is a free function of the goal.
+d(s, g) = log p(g | g) - log p(g | s), where p(g | s) is the discounted occupancy of g from s. CMD-1 finds it as that
+part of the logits c(g) - d(s, g) of a contrastive classifier which vanishes where s = g: d is an MRN (Liu et al. 2023),
+a quasimetric by construction, and c is a free function of the goal.
 """
 
 from collections.abc import Callable
@@ -27,9 +27,9 @@ class DistanceConfig:
 
     discount: float = 0.95
     """Futures are drawn a geometric number of steps ahead, with this parameter."""
-    num_pairs: int = 256
+    num_pairs: int = 128
     """Pairs of a state and a future in a minibatch; each is contrasted with the futures of all others."""
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] = (128, 128)
     head_size: int = 8
     """Dimensions of the symmetric part of each head, and of the asymmetric part."""
     learning_rate: float = 1e-3

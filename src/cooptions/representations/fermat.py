@@ -24,7 +24,7 @@ class FermatConfig:
     """Of the distances in the loss. 1 finds the Fermat point of Definition 1; the paper's 2 the mean of the team."""
     categorical: Literal["softmax", "straight_through"] = "straight_through"
     """Categorical outputs: probabilities, or the likeliest value with the gradient of the probabilities."""
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] = (128, 128)
     batch: int = 100
     """Joint states in a minibatch."""
 

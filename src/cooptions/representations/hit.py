@@ -42,8 +42,8 @@ class Window(eqx.Module):
 class Hit(AbstractRepresentation[HitState]):
     """Hitting times of single features.
 
-    A continuous feature hits v when it comes within half a bin of v or jumps over it. Its log-odds are learned at the
-    bins' centres, interpolated between them and trained at random v, so that z has no steps at the bins' edges.
+    A continuous feature hits v when it comes within half a bin of v or jumps over it. Its log-odds are given at the
+    bins' centres, interpolated between them and trained at random v, so that z is continuous.
     """
 
     discount: float = 0.95
@@ -98,11 +98,11 @@ class Hit(AbstractRepresentation[HitState]):
             goals = jnp.asarray(self.centres(team.features[f]))
             if not team.features[f].discrete:  # with the members' own values z is 0 where they are aligned
                 goals = jnp.concatenate([goals, members[:, f]])
-            distances = jax.vmap(lambda s, t, f=f, goals=goals: self.distance(team, state, s, t, f, goals))
+            distances = jax.vmap(lambda s, t, f=f, goals=goals: self.hit_distances(team, state, s, t, f, goals))
             z.append(distances(members, types).sum(axis=0).min() if has.any() else jnp.float32(0.0))
         return jnp.stack(z)
 
-    def distance(
+    def hit_distances(
         self,
         team: Team,
         state: HitState,
@@ -113,10 +113,13 @@ class Hit(AbstractRepresentation[HitState]):
     ) -> Float[Array, " goal"]:
         """d_f(s, v) for the values `goals` of feature number `feature`."""
         log_odds = self._log_odds(team, state.network, agent_state, agent_type)[feature]
-        hit = self._hits(team.features[feature], agent_state[feature], agent_state[feature], goals)
-        probability = jnp.where(hit, 1.0, jax.nn.sigmoid(self._at(team.features[feature], log_odds, goals)))
+        learned = -jax.nn.log_sigmoid(self._at(team.features[feature], log_odds, goals))
+        return self.capped(learned) * self._away(team.features[feature], agent_state[feature], goals)
+
+    def capped(self, distance: Float[Array | np.ndarray, "*batch"]) -> Float[Array, "*batch"]:
+        """Distances that level off at the cap."""
         floor = np.exp(-self.cap)
-        return -jnp.log(probability * (1 - floor) + floor)
+        return -jnp.log(jnp.exp(-distance) * (1 - floor) + floor)
 
     def centres(self, feature: Feature) -> np.ndarray:
         """The values at which the network gives log-odds."""
@@ -124,7 +127,7 @@ class Hit(AbstractRepresentation[HitState]):
             return np.arange(feature.size, dtype=np.float32)
         return np.linspace(feature.low, feature.high, 2 * self.num_bins + 1, dtype=np.float32)[1::2]
 
-    def _loss(self, team: Team, network: MLP, window: Window, goals: list[Float[Array, " goal"]]) -> Float[Array, ""]:
+    def _loss(self, team: Team, network: MLP, window: Window, goals: list[Float[Array, " _"]]) -> Float[Array, ""]:
         """Binary cross-entropy with gamma^tau, or with gamma^m times the estimate where m steps saw no hit."""
         agent_type = jnp.asarray(team.agent_types)[window.agent]
         num_alive = window.alive.sum()
@@ -139,8 +142,9 @@ class Hit(AbstractRepresentation[HitState]):
             onward = self.discount**num_alive * jax.nn.sigmoid(self._at(feature, later[f], goals[f]))
             target = jax.lax.stop_gradient(jnp.where(soonest > 0.0, soonest, onward))
             error = optax.sigmoid_binary_cross_entropy(self._at(feature, estimates[f], goals[f]), target)
-            unknown = ~self._hits(feature, path[0], path[0], goals[f])
-            losses.append(jnp.where(unknown, error, 0.0) * jnp.asarray(team.has_feature)[window.agent, f])
+            # A hit at once is known to be at distance 0. Close to a continuous goal, what follows matters: see `_away`.
+            matters = self._away(feature, path[0], goals[f]) > 0.0
+            losses.append(jnp.where(matters & jnp.asarray(team.has_feature)[window.agent, f], error, 0.0))
         return jnp.concatenate(losses).mean()
 
     def _log_odds(
@@ -160,8 +164,20 @@ class Hit(AbstractRepresentation[HitState]):
         """Which goals are hit by a step from one value to another."""
         if feature.discrete:
             return after == goals
-        radius = (feature.high - feature.low) / (2 * self.num_bins)
+        radius = self._radius(feature)
         return (jnp.minimum(before, after) - radius <= goals) & (goals <= jnp.maximum(before, after) + radius)
+
+    def _away(self, feature: Feature, value: Shaped[Array, ""], goals: Float[Array, " goal"]) -> Float[Array, " goal"]:
+        """0 at the goal and 1 once it is no longer hit, with a ramp between them for a continuous feature.
+
+        Just outside its radius a goal is hit after a step or more, if at all: without the ramp z would jump there.
+        """
+        if feature.discrete:
+            return (value != goals).astype(jnp.float32)
+        return jnp.clip(jnp.abs(value - goals) / self._radius(feature), 0.0, 1.0)
+
+    def _radius(self, feature: Feature) -> float:
+        return (feature.high - feature.low) / (2 * self.num_bins)
 
     def _random_goals(self, feature: Feature, *, key: PRNGKeyArray) -> Float[Array, " goal"]:
         """All values of a discrete feature; of a continuous one, a random place in each bin."""

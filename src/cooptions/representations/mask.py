@@ -5,7 +5,7 @@ Fermat states falls apart into one search per feature, which is done exactly: th
 What it cannot say is how features interact, e.g. that a wall makes the way along x longer for some y.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import equinox as eqx
 import jax
@@ -20,6 +20,7 @@ from cooptions.representations.base import AbstractRepresentation, Team
 from cooptions.representations.disentangle import visible_inputs
 from cooptions.representations.distance import DistanceConfig, Embedding, Encoder, contrastive_loss, mrn, sample_pairs
 from cooptions.training import Metrics
+from cooptions.types import Feature
 from cooptions.walks import Dataset
 
 
@@ -41,6 +42,14 @@ class MaskedDistance(eqx.Module):
         heads = jax.vmap(lambda encoder, x: encoder(x))(self.encoders, masked)
         return jax.tree.map(lambda x: x[:, 0], heads)
 
+    def embed_values(self, team: Team, feature: int, values: Float[Array, " value"]) -> Embedding:
+        """Values of one feature in its head, for agents of each type: [type, value, 1, dimension]."""
+        states = jnp.zeros((len(values), len(team.features))).at[:, feature].set(values)
+        kinds = jnp.repeat(jnp.arange(team.num_types), len(values)).reshape(team.num_types, -1)
+        inputs = team.typed_inputs(jnp.broadcast_to(states, (team.num_types, *states.shape)), kinds)
+        heads = jax.vmap(jax.vmap(lambda x: self.embed(team, x)))(inputs)
+        return jax.tree.map(lambda x: x[:, :, feature : feature + 1], heads)
+
 
 class MaskState(eqx.Module):
     """What is learned, and its optimiser."""
@@ -53,7 +62,9 @@ class MaskState(eqx.Module):
 class Mask(AbstractRepresentation[MaskState]):
     """Feature-wise successor distances, disentangled by what each head is shown."""
 
-    distance: DistanceConfig = DistanceConfig(num_pairs=128, hidden=(64, 64), learning_rate=3e-3)
+    distance: DistanceConfig = field(
+        default_factory=lambda: DistanceConfig(num_pairs=128, hidden=(64, 64), learning_rate=3e-3)
+    )
     steps: int = 3000
     num_candidates: int = 65
     """Where the Fermat value of a continuous feature is searched, besides the agents' own values."""
@@ -113,18 +124,27 @@ class Mask(AbstractRepresentation[MaskState]):
         self, team: Team, state: MaskState, agent_states: Shaped[Array, "agent feature"]
     ) -> list[tuple[Float[Array, " candidate"], Float[Array, " candidate"]]]:
         """For each feature, candidate values and their distance from the agents that have it, summed."""
-        states = agent_states.astype(jnp.float32)
-        types = jnp.asarray(team.agent_types)
-
-        def total(feature: int, candidate: Float[Array, ""]) -> Float[Array, ""]:
-            goal = states[0].at[feature].set(candidate)  # head f sees nothing of the other features
-            return jax.vmap(lambda s, t: self.distances(team, state, s, goal, t)[feature])(states, types).sum()
-
+        types = np.array(team.agent_types)
+        sources = jax.vmap(lambda x: state.distance.embed(team, x))(team.typed_inputs(agent_states, types))
         totals = []
-        for f, feature in enumerate(team.features):
-            candidates = jnp.arange(feature.size, dtype=jnp.float32)
-            if not feature.discrete:
-                everywhere = jnp.linspace(feature.low, feature.high, self.num_candidates)
-                candidates = jnp.concatenate([everywhere, states[team.has_feature[:, f], f]])
-            totals.append((candidates, jax.vmap(lambda candidate, f=f: total(f, candidate))(candidates)))
+        for f, has in enumerate(team.has_feature.T):
+            candidates = self._candidates(team.features[f], agent_states[np.flatnonzero(has), f])
+            goals = state.distance.embed_values(team, f, candidates)
+            distances = jax.vmap(lambda s, t, f=f, goals=goals: _head_distances(s, goals, t, f))(sources, types)
+            totals.append((candidates, jnp.sum(distances, axis=0, where=has[:, None])))
         return totals
+
+    def _candidates(self, feature: Feature, own: Shaped[Array, " agent"]) -> Float[Array, " candidate"]:
+        """Where the Fermat value is searched: everywhere, or on a grid and at the agents' own values."""
+        if feature.discrete:
+            return jnp.arange(feature.size, dtype=jnp.float32)
+        return jnp.concatenate([jnp.linspace(feature.low, feature.high, self.num_candidates), own])
+
+
+def _head_distances(
+    source: Embedding, goals: Embedding, agent_type: Int[Array, ""], feature: int
+) -> Float[Array, " candidate"]:
+    """d_f from one agent's state to each candidate, embedded for agents of its type."""
+    source = jax.tree.map(lambda x: x[feature : feature + 1], source)
+    goals = jax.tree.map(lambda x: x[agent_type], goals)
+    return jax.vmap(lambda goal: mrn(source, goal)[0])(goals)

@@ -60,7 +60,7 @@ class SingleAgent(AbstractRepresentation[None]):
         return None, {}
 
     def encode(self, team: Team, state: None, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
-        require(len(agent_states) == 1, f"single_agent: {len(agent_states)} agents; split the team by split_agents first")
+        require(len(agent_states) == 1, f"single_agent: {len(agent_states)} agents; use split_agents first")
         return team.inputs(agent_states[0])
 
 

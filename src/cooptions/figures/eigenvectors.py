@@ -1,0 +1,79 @@
+"""Eigenfunctions of several methods, as the last agent moves and the others are held (paper, Figures 2 and 7 to 9)."""
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Array
+from matplotlib.figure import Figure
+
+from cooptions.artifacts import RunDirectory
+from cooptions.config import Config
+from cooptions.errors import require
+from cooptions.figures.maps import show_map, sweep
+from cooptions.figures.methods import Discovered, discovered_by
+from cooptions.laplacian import Kronecker
+
+ROWS = {"rjs": "Joint", "kron": "Kronecker", "iaro-scalar": "Relative-Scalar", "iaro": "Relative-MultiDim"}
+NUM_COLUMNS = 5
+
+
+def plot_eigenvectors(*held: tuple[int, int]) -> Callable[[Config, RunDirectory], Figure]:
+    """A figure with one row a method, for teammates held at these places."""
+
+    def plot(config: Config, run: RunDirectory) -> Figure:
+        others = _held(config, held)
+        canvas = Figure(figsize=(1.35 * NUM_COLUMNS + 0.6, 1.4 * len(ROWS) + 0.3), layout="constrained")
+        axes = canvas.subplots(len(ROWS), NUM_COLUMNS)
+        for row, title, found in zip(axes, ROWS.values(), discovered_by(tuple(ROWS), config, run), strict=True):
+            maps = sweep(config.team, found.eigenfunctions, others, agent=len(others))
+            for ax, values in zip(row, maps, strict=False):
+                show_map(ax, values, others)
+            row[0].set_ylabel(title, fontsize=8)
+        for k, ax in enumerate(axes[0]):
+            ax.set_title(f"$e_{{{k + 1}}}$")
+        return canvas
+
+    return plot
+
+
+def plot_representations(config: Config, run: RunDirectory) -> Figure:
+    """Single-agent, raw joint and relative states, three eigenfunctions each (the paper's Figure 2)."""
+    pairs = [_held(config, held) for held in (((1, 4), (1, 7)), ((7, 7), (7, 8)))]
+    kron, joint, relative = discovered_by(("kron", "rjs", "iaro"), config, run)
+    columns = [("single agent", kron, None), *(("raw joint", joint, p) for p in pairs)]
+    columns += [("relative", relative, p) for p in pairs]
+    canvas = Figure(figsize=(1.5 * len(columns), 4.8), layout="constrained")
+    axes = canvas.subplots(3, len(columns))
+    for column, (title, found, others) in zip(axes.T, columns, strict=True):
+        if others is None:
+            maps, marked = sweep_single(found, config), np.zeros((0, 2))
+        else:
+            maps, marked = sweep(config.team, found.eigenfunctions, others, agent=len(others)), others
+        for ax, values in zip(column, maps, strict=False):
+            show_map(ax, values, marked)
+        column[0].set_title(title, fontsize=9)
+    for k, ax in enumerate(axes[:, 0]):
+        ax.set_ylabel(f"$e_{{{k + 1}}}$", rotation=0, labelpad=10)
+    return canvas
+
+
+def sweep_single(kronecker: Discovered, config: Config) -> np.ndarray:
+    """The single-agent eigenfunctions that the Kronecker baseline multiplies."""
+    laplacian, spectrum = kronecker.config.discovery.fitted, kronecker.spectrum
+    assert isinstance(laplacian, Kronecker)
+
+    def function(agent_states: Array) -> Array:
+        z = spectrum.standard(kronecker.encode(agent_states))
+        return laplacian.single_eigenfunctions(spectrum.laplacian, z)[0]
+
+    return sweep(config.team, function, np.zeros((config.team.num_agents - 1, len(config.team.features))))
+
+
+def _held(config: Config, held: tuple[tuple[int, int], ...]) -> np.ndarray:
+    places = np.array(held, float)
+    sizes = [feature.size for feature in config.team.features[:2]]
+    require(
+        config.team.num_agents == len(held) + 1 and bool(np.all(places < sizes)),
+        f"this figure holds agents at {held}: it is drawn for grid-15x15-3p, not for {config.scenario}",
+    )
+    return places

@@ -1,0 +1,32 @@
+"""The n-distance, scalar and per feature, as the third agent moves (paper, Figure 6)."""
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+
+from cooptions.artifacts import RunDirectory
+from cooptions.config import Config
+from cooptions.figures.eigenvectors import _held
+from cooptions.figures.maps import show_map, sweep
+from cooptions.figures.methods import discovered_by
+
+PAIRS = (((1, 4), (1, 7)), ((7, 7), (7, 8)), ((7, 13), (13, 7)))
+
+
+def plot_n_distance(config: Config, run: RunDirectory) -> Figure:
+    """Rows: the pairs held; columns: the scalar distance, then that of each feature. White: the Fermat state."""
+    scalar, multi = discovered_by(("iaro-scalar", "iaro"), config, run)
+    titles = ["scalar", *(f"multi-dimensional: {feature.name}" for feature in config.team.features)]
+    canvas = Figure(figsize=(1.9 * len(titles), 1.9 * len(PAIRS)), layout="constrained")
+    axes = canvas.subplots(len(PAIRS), len(titles))
+    for row, held in zip(axes, PAIRS, strict=True):
+        others = _held(config, held)
+        one, many = (sweep(config.team, found.encode, others, agent=len(others)) for found in (scalar, multi))
+        fermat = [np.unravel_index(values.argmin(), values.shape) for values in (one.sum(axis=0), many.sum(axis=0))]
+        for column, (ax, values) in enumerate(zip(row, [*one, *many], strict=True)):
+            image = show_map(ax, values, others, cmap="viridis", vmin=0.0, vmax=values.max())
+            ax.add_patch(Circle(fermat[column > 0][::-1], 0.42, facecolor="none", edgecolor="white", linewidth=1.4))
+            canvas.colorbar(image, ax=ax, shrink=0.75)
+    for ax, title in zip(axes[0], titles, strict=True):
+        ax.set_title(title, fontsize=9)
+    return canvas
