@@ -81,7 +81,7 @@ def _worst(result: dict) -> str:
     """The worst seed of each measure, on one line."""
     parts = []
     for key, choose in {
-        "spearman_own": min, "leak": max, "own_share": min, "padded_share": max, "hit_pearson": min, "hit_z_pearson": min,
+        "spearman_own": min, "leak": max, "own_share": min, "padded_share": max, "hit_pearson": min,
     }.items():  # fmt: skip
         if key in result:
             parts.append(f"{key} " + " ".join(f"{name}={choose(v):.4f}" for name, v in result[key].items()))

@@ -109,7 +109,8 @@ def verify_command(arguments: Sequence[str]) -> None:
     _ = options.config.team
     # With --json, standard output is for the result alone.
     result = verify(options.config, Progress(Console(stderr=True)))
-    print(json.dumps({"config": config_json(options.config), **result, **provenance()}, indent=None if options.json else 1))
+    whole = {"config": config_json(options.config), **result, **provenance()}
+    print(json.dumps(whole, indent=None if options.json else 1))
 
 
 def figure_command(arguments: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""From walks to eigenfunctions: z of every joint state, then the slowest functions of z (paper, Algorithm of Section 3.2)."""
+"""From walks to eigenfunctions: z of every joint state, then the slowest functions of z (paper, Section 3.2)."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,26 +14,23 @@ from cooptions.fitting import fit
 from cooptions.laplacian import AbstractLaplacian, Basis, Canonical, Pairs, canonicalise
 from cooptions.laplacian.canonical import num_to_fit
 from cooptions.progress import Progress
-from cooptions.representations.base import AbstractRepresentation, OfTeam, Team
+from cooptions.representations.base import AbstractRepresentation, OfTeam, Team, informative
 from cooptions.walks import Dataset, Walk
 
 BLOCK = 8192
 """Joint states encoded at once."""
-INFORMATIVE = 0.05
-"""A component of z whose deviation is below this share of the largest is left out: standardised, it would be noise."""
 
 
 class Standard(eqx.Module):
-    """z to zero mean and unit deviation; components that hardly vary become 0."""
+    """z to zero mean and unit deviation; components that hardly vary or forget themselves at once become 0."""
 
     mean: Float[Array, "*seed z"]
     scale: Float[Array, "*seed z"]
 
     @classmethod
-    def of(cls, z: Float[Array, "state z"]) -> "Standard":
-        deviation = z.std(axis=0)
-        informative = deviation > jnp.maximum(INFORMATIVE * deviation.max(), 1e-6)
-        return cls(z.mean(axis=0), jnp.where(informative, 1 / jnp.where(informative, deviation, 1.0), 0.0))
+    def of(cls, z: Float[Array, "state z"], next_z: Float[Array, "state z"]) -> "Standard":
+        kept = informative(z, next_z)
+        return cls(z.mean(axis=0), jnp.where(kept, 1 / jnp.where(kept, z.std(axis=0), 1.0), 0.0))
 
     def __call__(self, z: Float[Array, "*batch z"]) -> Float[Array, "*batch z"]:
         return (z - self.mean) * self.scale
@@ -49,7 +46,7 @@ class Spectrum(eqx.Module):
 
 @dataclass(frozen=True)
 class Discovery:
-    """A representation, a Laplacian and a basis, for a team: the configuration of what `Spectrum` holds the numbers of."""
+    """A representation, a Laplacian and a basis, for a team: `Spectrum` holds the numbers that go with it."""
 
     team: Team
     representation: AbstractRepresentation
@@ -121,7 +118,7 @@ def encode_walk(discovery: Discovery, representation: Any, walk: Walk) -> tuple[
             encode_states(discovery, state, jnp.reshape(states, (-1, *states.shape[2:])))
             for states in (walk.states, walk.next_states)
         )
-        standard = Standard.of(z)
+        standard = Standard.of(z, next_z)
         return standard, Pairs(standard(z), standard(next_z))
 
     return jax.lax.map(one_seed, (representation, walk))

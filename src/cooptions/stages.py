@@ -59,5 +59,3 @@ def stage_configs(config: Config, until: str) -> dict[str, Json]:
     """The configuration of each stage up to and including `until`."""
     names = list(STAGES)[: list(STAGES).index(until) + 1]
     return {name: config.stage_config(*STAGES[name][1]) for name in names}
-
-

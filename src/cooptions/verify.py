@@ -169,9 +169,7 @@ def _padded_share(discovery: Discovery, state: Any, joint: np.ndarray, z: np.nda
     return _by_name(discovery, ((changed - z) ** 2).mean(axis=0) / z.var(axis=0))
 
 
-def _lumped(
-    config: Config, walk: Walk, joint: np.ndarray, spreads: np.ndarray
-) -> tuple[oracles.Spectrum, np.ndarray]:
+def _lumped(config: Config, walk: Walk, joint: np.ndarray, spreads: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:
     """The operator on exact spread tuples, and its eigenfunctions at the held-out states."""
     env = config.env
     assert isinstance(env, Grid)

@@ -19,7 +19,8 @@ def test_random_play_has_the_oracles_transition_matrix(scenario):
         mask = env._action_mask(State(jnp.array([cell, cells[0]]), jnp.int32(0)))[0]
         probability = np.zeros(len(cells))
         for action in np.flatnonzero(mask):
-            state, _ = env.step(State(jnp.array([cell, cells[0]]), jnp.int32(0)), jnp.array([action, 0]), jax.random.key(0))
+            before = State(jnp.array([cell, cells[0]]), jnp.int32(0))
+            state, _ = env.step(before, jnp.array([action, 0]), jax.random.key(0))
             target = np.asarray(state.position[0])
             probability[(cells == target).all(1).nonzero()[0]] += 1 / mask.sum()
         assert probability == pytest.approx(expected[row])

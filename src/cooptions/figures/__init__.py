@@ -70,9 +70,7 @@ FIGURES: dict[str, Figure] = {
 
 def drawable(run: RunDirectory) -> list[str]:
     """The figures that a run directory has everything for."""
-    return [
-        name for name, figure in FIGURES.items() if not figure.compares and set(figure.needs) <= set(run.manifest)
-    ]
+    return [name for name, figure in FIGURES.items() if not figure.compares and set(figure.needs) <= set(run.manifest)]
 
 
 def draw(name: str, config: Config, run: RunDirectory) -> list[Path]:

@@ -13,9 +13,7 @@ def spearman(left: Real[np.ndarray, " sample"], right: Real[np.ndarray, " sample
     return float(centred[0] @ centred[1] / scale) if scale > 0.0 else 0.0
 
 
-def explained_r2(
-    target: Real[np.ndarray, " sample"], own: Real[np.ndarray, " sample"], *, max_bins: int = 64
-) -> float:
+def explained_r2(target: Real[np.ndarray, " sample"], own: Real[np.ndarray, " sample"], *, max_bins: int = 64) -> float:
     """The share of the variance of z_f that any function of its own feature's spread explains, in [0, 1]."""
     total = float(np.sum((target - np.mean(target)) ** 2))
     residual = _without_bin_means(np.asarray(target, dtype=float)[:, None], _bins(own, max_bins))

@@ -8,11 +8,9 @@ from cooptions.representations.cmi import Cmi as Cmi
 from cooptions.representations.hit import Hit as Hit
 from cooptions.representations.mask import Mask as Mask
 from cooptions.representations.raw import RawJoint as RawJoint
-from cooptions.representations.raw import SingleAgent as SingleAgent
-from cooptions.representations.raw import split_agents as split_agents
 from cooptions.representations.scalar import Scalar as Scalar
 
-Representation = Scalar | Cmi | Mask | Hit | RawJoint | SingleAgent
+Representation = Scalar | Cmi | Mask | Hit | RawJoint
 
 REPRESENTATIONS: dict[str, type[AbstractRepresentation]] = {
     "scalar": Scalar,
@@ -20,5 +18,4 @@ REPRESENTATIONS: dict[str, type[AbstractRepresentation]] = {
     "mask": Mask,
     "hit": Hit,
     "raw_joint": RawJoint,
-    "single_agent": SingleAgent,
 }

@@ -1,15 +1,13 @@
-"""Representations without anything learned: what discovery sees when relations between agents are left to it."""
+"""`raw_joint`: nothing is learned; what discovery sees when relations between agents are left to it."""
 
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from cooptions.errors import require
 from cooptions.representations.base import AbstractRepresentation, Team
 from cooptions.training import Metrics
-from cooptions.walks import Dataset, Walk, index_futures
+from cooptions.walks import Dataset
 
 
 @dataclass(frozen=True)
@@ -37,44 +35,6 @@ class RawJoint(AbstractRepresentation[None]):
     def encode(self, team: Team, state: None, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
         present = np.stack([_inputs_of(team, has) for has in team.agent_features])
         return team.inputs(agent_states)[present]
-
-
-@dataclass(frozen=True)
-class SingleAgent(AbstractRepresentation[None]):
-    """z is the scaled state of one agent, for methods that combine single-agent eigenfunctions (Kronecker baseline).
-
-    It is for a team of one: `split_agents` makes every agent's transitions samples of such a team.
-    """
-
-    @property
-    def num_steps(self) -> int:
-        return 0
-
-    def z_names(self, team: Team) -> tuple[str, ...]:
-        return _input_names(team, "")
-
-    def init(self, team: Team, data: Dataset, *, key: PRNGKeyArray) -> None:
-        return None
-
-    def step(self, team: Team, state: None, data: Dataset, *, key: PRNGKeyArray) -> tuple[None, Metrics]:
-        return None, {}
-
-    def encode(self, team: Team, state: None, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
-        require(len(agent_states) == 1, f"single_agent: {len(agent_states)} agents; use split_agents first")
-        return team.inputs(agent_states[0])
-
-
-def split_agents(team: Team, data: Dataset) -> tuple[Team, Dataset]:
-    """The team's walk as walks of single agents: each agent of each environment becomes an environment of its own."""
-    require(team.num_types == 1, "single_agent: agents of different types share no single-agent state space")
-
-    def split(states: Array) -> Array:
-        seed, time, env, agent, feature = states.shape
-        return states.reshape(seed, time, env * agent, 1, feature)
-
-    last = jnp.repeat(jnp.asarray(data.walk.last), team.num_agents, axis=-1)
-    single = Team(team.features, team.agent_features[:1], team.agent_types[:1])
-    return single, index_futures(Walk(split(data.walk.states), split(data.walk.next_states), last))
 
 
 def _input_names(team: Team, suffix: str) -> tuple[str, ...]:
