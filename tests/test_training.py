@@ -10,13 +10,11 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from toy_stage import Regression, data
 
 from cooptions.errors import ArtifactError, ConfigError, CooptionsError, Interrupted
 from cooptions.progress import Progress
 from cooptions.training import MetricsFile, shard_seeds, train
-
-sys.path.append(str(Path(__file__).parent))
-from toy_stage import Regression, data
 
 KEYS = jax.random.split(jax.random.key(0), 3)
 
