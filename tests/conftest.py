@@ -2,7 +2,8 @@
 
 import os
 
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4")  # for the tests of sharding
+# Four devices for the tests of sharding; most of the suite's time is compilation, so it is not optimised.
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0")
 
 from jaxtyping import install_import_hook
 

@@ -83,8 +83,8 @@ def test_kronecker_finds_the_joint_eigenspace_from_single_agents():
 
 def test_uninformative_component_is_left_out():
     rng = np.random.default_rng(0)
-    z = np.stack([rng.normal(size=1000), np.full(1000, 2.0)], axis=1).astype(np.float32)
-    standard = Standard.of(jax.numpy.asarray(z), jax.numpy.asarray(z) + 0.01)
+    z = jax.numpy.asarray(np.stack([rng.normal(size=1000), np.full(1000, 2.0)], axis=1), np.float32)
+    standard = Standard.of(z, z + 0.01)
     assert np.asarray(standard(z))[:, 1] == pytest.approx(np.zeros(1000))
     assert np.asarray(standard(z))[:, 0].std() == pytest.approx(1.0, abs=1e-3)
 

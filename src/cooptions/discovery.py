@@ -118,7 +118,8 @@ def encode_walk(discovery: Discovery, representation: Any, walk: Walk) -> tuple[
             encode_states(discovery, state, jnp.reshape(states, (-1, *states.shape[2:])))
             for states in (walk.states, walk.next_states)
         )
-        standard = Standard.of(z, next_z)
+        unit = Standard(jnp.zeros(z.shape[-1]), jnp.ones(z.shape[-1]))
+        standard = unit if discovery.representation.scaled else Standard.of(z, next_z)
         return standard, Pairs(standard(z), standard(next_z))
 
     return jax.lax.map(one_seed, (representation, walk))

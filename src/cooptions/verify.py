@@ -201,7 +201,7 @@ def _eigen_scores(
     values = _values(config.discovery, state, spectrum, joint)
     # The canonical order lets references overrule close eigenvalues; exact ones are met in order of eigenvalue.
     found = np.asarray(spectrum.canonical.eigenvalues)
-    order = np.argsort(found)
+    order = np.argsort(found)[: len(exact.eigenvalues)]
     clusters = oracles.eigenvalue_clusters(exact.eigenvalues)
     weights = np.full(len(joint), 1 / len(joint))
     return {

@@ -21,7 +21,7 @@ def plot_eigenvectors(*held: tuple[int, int]) -> Callable[[Config, RunDirectory]
     """A figure with one row a method, for teammates held at these places."""
 
     def plot(config: Config, run: RunDirectory) -> Figure:
-        others = _held(config, held)
+        others = held_places(config, held)
         canvas = Figure(figsize=(1.35 * NUM_COLUMNS + 0.6, 1.4 * len(ROWS) + 0.3), layout="constrained")
         axes = canvas.subplots(len(ROWS), NUM_COLUMNS)
         for row, title, found in zip(axes, ROWS.values(), discovered_by(tuple(ROWS), config, run), strict=True):
@@ -38,7 +38,7 @@ def plot_eigenvectors(*held: tuple[int, int]) -> Callable[[Config, RunDirectory]
 
 def plot_representations(config: Config, run: RunDirectory) -> Figure:
     """Single-agent, raw joint and relative states, three eigenfunctions each (the paper's Figure 2)."""
-    pairs = [_held(config, held) for held in (((1, 4), (1, 7)), ((7, 7), (7, 8)))]
+    pairs = [held_places(config, held) for held in (((1, 4), (1, 7)), ((7, 7), (7, 8)))]
     kron, joint, relative = discovered_by(("kron", "rjs", "iaro"), config, run)
     columns = [("single agent", kron, None), *(("raw joint", joint, p) for p in pairs)]
     columns += [("relative", relative, p) for p in pairs]
@@ -69,7 +69,7 @@ def sweep_single(kronecker: Discovered, config: Config) -> np.ndarray:
     return sweep(config.team, function, np.zeros((config.team.num_agents - 1, len(config.team.features))))
 
 
-def _held(config: Config, held: tuple[tuple[int, int], ...]) -> np.ndarray:
+def held_places(config: Config, held: tuple[tuple[int, int], ...]) -> np.ndarray:
     places = np.array(held, float)
     sizes = [feature.size for feature in config.team.features[:2]]
     require(

@@ -6,7 +6,7 @@ from matplotlib.patches import Circle
 
 from cooptions.artifacts import RunDirectory
 from cooptions.config import Config
-from cooptions.figures.eigenvectors import _held
+from cooptions.figures.eigenvectors import held_places
 from cooptions.figures.maps import show_map, sweep
 from cooptions.figures.methods import discovered_by
 
@@ -15,12 +15,12 @@ PAIRS = (((1, 4), (1, 7)), ((7, 7), (7, 8)), ((7, 13), (13, 7)))
 
 def plot_n_distance(config: Config, run: RunDirectory) -> Figure:
     """Rows: the pairs held; columns: the scalar distance, then that of each feature. White: the Fermat state."""
+    held = [held_places(config, pair) for pair in PAIRS]
     scalar, multi = discovered_by(("iaro-scalar", "iaro"), config, run)
     titles = ["scalar", *(f"multi-dimensional: {feature.name}" for feature in config.team.features)]
     canvas = Figure(figsize=(1.9 * len(titles), 1.9 * len(PAIRS)), layout="constrained")
     axes = canvas.subplots(len(PAIRS), len(titles))
-    for row, held in zip(axes, PAIRS, strict=True):
-        others = _held(config, held)
+    for row, others in zip(axes, held, strict=True):
         one, many = (sweep(config.team, found.encode, others, agent=len(others)) for found in (scalar, multi))
         fermat = [np.unravel_index(values.argmin(), values.shape) for values in (one.sum(axis=0), many.sum(axis=0))]
         for column, (ax, values) in enumerate(zip(row, [*one, *many], strict=True)):

@@ -116,6 +116,11 @@ class AbstractRepresentation(abc.ABC, Generic[State]):
     def num_steps(self) -> int:
         """Gradient steps of training; 0 where there is nothing to learn."""
 
+    @property
+    def scaled(self) -> bool:
+        """Whether the components of z are on one scale already; they are standardised where not."""
+        return False
+
     @abc.abstractmethod
     def z_names(self, team: Team) -> tuple[str, ...]: ...
 

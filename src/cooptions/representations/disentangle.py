@@ -24,7 +24,7 @@ from cooptions.representations.distance import Encoder, fill_lacking, mrn
 class CmiConfig:
     """The penalty on conditional mutual information."""
 
-    weight: float = 0.03
+    weight: float = 0.1
     """0 leaves the penalty and its discriminators out."""
     num_neighbours: int = 15
     learning_rate: float = 1e-3

@@ -18,6 +18,11 @@ class RawJoint(AbstractRepresentation[None]):
     def num_steps(self) -> int:
         return 0
 
+    @property
+    def scaled(self) -> bool:
+        """All agents share the scale of their inputs: the Kronecker baseline pools them."""
+        return True
+
     def z_names(self, team: Team) -> tuple[str, ...]:
         return tuple(
             name
