@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import pytest
 
+from benchmarks.tables import with_table
 from cooptions.envs import make_env, rollout
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
@@ -40,3 +41,8 @@ def test_snippet_gives_an_environment_that_runs(number, tmp_path, monkeypatch):
     if number == 2:
         assert last.any()
         assert ((features >= 0) & (features < env.size)).all()
+
+
+def test_table_of_discovery_is_that_of_the_results():
+    page = (Path(__file__).parent.parent / "docs" / "discovery.md").read_text()
+    assert with_table(page) == page, "run python -m benchmarks.tables"

@@ -79,7 +79,7 @@ def score(config: Config, state: Any, spectrum: Spectrum, walk: Walk, held_out: 
     if z.shape[1] == spreads.shape[1]:
         scores |= _alignment_scores(discovery, z, spreads)
     representation = discovery.representation
-    if isinstance(representation, FindsFermat):
+    if isinstance(representation, FindsFermat) and team.num_types == 1:
         scores["fermat_error_cells"] = _fermat_error(config, state, joint[:5000], single)
     if isinstance(representation, MeasuresPairs):
         scores["distance_pearson"] = _distance_pearson(discovery, state, single)
@@ -127,7 +127,7 @@ def _distance_pearson(discovery: Discovery, state: Any, single: SingleAgent) -> 
     """Over all pairs of states, with the exact successor distance."""
     representation, team = discovery.representation, discovery.team
     states = jnp.asarray(single.states)
-    kind = int(np.argmax([team.agent_types.count(kind) for kind in range(team.num_types)]))
+    kind = team.agent_types[int(np.argmax(team.has_feature.sum(axis=1)))]  # one that has every feature
 
     def distance(source: jax.Array, goal: jax.Array) -> jax.Array:
         return representation.distances(team, state, source, goal, jnp.int32(kind)).sum()  # pyright: ignore
@@ -166,7 +166,7 @@ def _padded_share(discovery: Discovery, state: Any, joint: np.ndarray, z: np.nda
     noise = np.stack([rng.integers(0, feature.size, joint.shape[:2]) for feature in team.features], axis=-1)
     filled = np.where(team.has_feature, joint, noise).astype(joint.dtype)
     changed = np.asarray(jax.jit(lambda s: encode_states(discovery, state, s))(filled))
-    return _by_name(discovery, ((changed - z) ** 2).mean(axis=0) / z.var(axis=0))
+    return _by_name(discovery, ((changed - z) ** 2).mean(axis=0) / np.maximum(z.var(axis=0), 1e-12))
 
 
 def _lumped(config: Config, walk: Walk, joint: np.ndarray, spreads: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:

@@ -46,7 +46,7 @@ class Hit(AbstractRepresentation[HitState]):
     bins' centres, interpolated between them and trained at random v, so that z is continuous.
     """
 
-    discount: float = 0.95
+    discount: float = 0.97
     cap: float = 5.0
     """Where distances level off, as -log(p + exp(-cap)): rarer hits are not known any better than that."""
     num_bins: int = 32
