@@ -32,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         getattr(importlib.import_module("cooptions.commands"), f"{command}_command")(rest)
     except Interrupted as stopped:
         _fail(str(stopped), 130)
+    except KeyboardInterrupt:
+        _fail("stopped; finished stages are kept: run the same command to go on", 130)
     except CooptionsError as error:
         _fail(f"error: {error}", 2)
     except OSError as error:  # a full disk, a read-only place: finished artefacts are untouched

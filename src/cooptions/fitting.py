@@ -36,7 +36,10 @@ def fit(
 ) -> Any:
     """The part's final state, seeds on the leading axis."""
     if part.num_steps == 0:
-        return jax.jit(jax.vmap(lambda key, data: part.init(data, key=key)))(keys, data)
+        with (progress or Progress.silent()).stage(name, 1) as show:
+            state = jax.block_until_ready(jax.jit(jax.vmap(lambda key, data: part.init(data, key=key)))(keys, data))
+            show.advance(1, {})
+        return state
     chunk_steps = max(1, part.num_steps // 50)
     return train(
         part,

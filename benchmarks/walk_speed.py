@@ -1,0 +1,46 @@
+"""How long 500,000 joint transitions take to walk and to save, after compilation.
+
+python -m benchmarks.walk_speed --json
+"""
+
+import json
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from cooptions.artifacts import open_run, provenance
+from cooptions.config import Config
+from cooptions.walks import walk
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Walk twice, and time the second."""
+
+    scenario: str = "lbf-15x15-4p-3f"
+    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """End with one JSON object."""
+
+
+def main(arguments: Arguments) -> dict:
+    config = Config(scenario=arguments.scenario)
+    for _ in range(2):
+        begun = time.perf_counter()
+        walks = walk(config.env, config.walk, config.keys("walk"))
+        walked = time.perf_counter() - begun
+    with tempfile.TemporaryDirectory() as folder, open_run(Path(folder), {"walk": {}}) as run:
+        begun = time.perf_counter()
+        run.save("walk", walks, seconds=walked)
+        saved = time.perf_counter() - begun
+    result = {"scenario": arguments.scenario, "transitions": config.walk.transitions}
+    return {**result, "walk_seconds": round(walked, 2), "save_seconds": round(saved, 2), **provenance()}
+
+
+if __name__ == "__main__":
+    given = tyro.cli(Arguments)
+    outcome = main(given)
+    print(json.dumps(outcome) if given.json else outcome)
