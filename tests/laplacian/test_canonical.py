@@ -129,7 +129,7 @@ def test_moments_do_not_depend_on_blocks() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("basis", BASES)
-@pytest.mark.parametrize("shape", [(15, 15, 3), (10, 10, 2), (10, 10, 4), (12, 8, 3)])
+@pytest.mark.parametrize("shape", [(15, 15, 3), (10, 10, 2), (10, 10, 4), (11, 11, 3)])
 def test_ten_full_data_sets_agree(shape: tuple[int, int, int], basis: Basis) -> None:
     samples = [walk(*shape, 500_000, seed).spreads for seed in range(10)]
     found = canonical_values(Nystrom(num_to_fit(10), 150), samples, samples[0][0][::20], 10, basis)
