@@ -27,7 +27,7 @@ def plot_eigenvectors(*held: tuple[int, int]) -> Callable[[Config, RunDirectory]
         for row, title, found in zip(axes, ROWS.values(), discovered_by(tuple(ROWS), config, run), strict=True):
             maps = sweep(config.team, found.eigenfunctions, others, agent=len(others))
             for ax, values in zip(row, maps, strict=False):
-                show_map(ax, values, others)
+                show_map(ax, config.team, values, others)
             row[0].set_ylabel(title, fontsize=8)
         for k, ax in enumerate(axes[0]):
             ax.set_title(f"$e_{{{k + 1}}}$")
@@ -50,7 +50,7 @@ def plot_representations(config: Config, run: RunDirectory) -> Figure:
         else:
             maps, marked = sweep(config.team, found.eigenfunctions, others, agent=len(others)), others
         for ax, values in zip(column, maps, strict=False):
-            show_map(ax, values, marked)
+            show_map(ax, config.team, values, marked)
         column[0].set_title(title, fontsize=9)
     for k, ax in enumerate(axes[:, 0]):
         ax.set_ylabel(f"$e_{{{k + 1}}}$", rotation=0, labelpad=10)

@@ -30,7 +30,7 @@ def plot_heterogeneous(config: Config, run: RunDirectory) -> Figure:
             others = np.delete(places * team.has_feature, mover, axis=0).astype(float)
             maps = sweep(team, found.eigenfunctions, others, agent=mover)
             for ax, values in zip(row, maps, strict=False):
-                show_map(ax, values, others)
+                show_map(ax, team, values, others)
         for k, ax in enumerate(axes[0]):
             ax.set_title(f"$e_{{{k + 1}}}$", fontsize=8)
     return canvas

@@ -24,7 +24,7 @@ def plot_n_distance(config: Config, run: RunDirectory) -> Figure:
         one, many = (sweep(config.team, found.encode, others, agent=len(others)) for found in (scalar, multi))
         fermat = [np.unravel_index(values.argmin(), values.shape) for values in (one.sum(axis=0), many.sum(axis=0))]
         for column, (ax, values) in enumerate(zip(row, [*one, *many], strict=True)):
-            image = show_map(ax, values, others, cmap="viridis", vmin=0.0, vmax=values.max())
+            image = show_map(ax, config.team, values, others, cmap="viridis", vmin=0.0, vmax=values.max())
             ax.add_patch(Circle(fermat[column > 0][::-1], 0.42, facecolor="none", edgecolor="white", linewidth=1.4))
             canvas.colorbar(image, ax=ax, shrink=0.75)
     for ax, title in zip(axes[0], titles, strict=True):

@@ -24,7 +24,7 @@ def plot_relations(config: Config, run: RunDirectory) -> Figure:
         others = joint[1:]
         maps = sweep(config.team, found.eigenfunctions, others, at=joint[0, 2:])
         for ax, values in zip(row, maps, strict=False):
-            show_map(ax, values, others)
+            show_map(ax, config.team, values, others)
     for k, ax in enumerate(axes[0]):
         ax.set_title(f"$e_{{{k + 1}}}$,  $\\lambda$ = {float(found.spectrum.canonical.eigenvalues[k]):.3f}", fontsize=8)
     canvas.suptitle(f"{config.scenario}: {type(config.representation).__name__.lower()}; red: option + goes there")

@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+
+from cooptions.cli import main
+from cooptions.envs import make_env
+from cooptions.figures.maps import sweep
+from cooptions.representations.base import Team
+
+MPE = """
+from jaxmarl import make
+from cooptions.envs import FromJaxMARL
+from cooptions.types import Feature
+spread = make("MPE_simple_spread_v3")
+x, y = Feature.continuous("x", -2.0, 2.0), Feature.continuous("y", -2.0, 2.0)
+env = FromJaxMARL(
+    spread, features=(x, y), factorise=lambda state: state.p_pos[: spread.num_agents], ends_by_time_limit=True
+)
+"""
+
+
+@pytest.mark.parametrize("scenario", ["my_figure_env:env", "probe-truncated", "overcooked-forced_coord"])
+def test_whole_run_on_any_kind_of_features(scenario, tmp_path, monkeypatch):
+    """Continuous features, a single one, categorical ones: a run must end in its pictures."""
+    (tmp_path / "my_figure_env.py").write_text(MPE)
+    monkeypatch.syspath_prepend(tmp_path)
+    main(
+        ["run", scenario, "--out", str(tmp_path / "run"), "--walk.transitions", "2000", "--representation.steps", "5",
+         "--laplacian.num-landmarks", "10", "--laplacian.num-eigenfunctions", "3"]
+    )  # fmt: skip
+    assert (tmp_path / "run/figures/relations.png").stat().st_size > 3000
+
+
+def test_sweep_moves_one_agent_and_no_other():
+    team = Team.of(make_env("grid-3x4-2p"))
+    maps = sweep(team, lambda states: states.ravel(), np.array([[1.0, 2.0]]), agent=1)
+    assert maps.shape == (4, 3, 4)
+    assert (maps[:2] == np.array([1.0, 2.0])[:, None, None]).all()
+    assert np.array_equal(maps[2], np.repeat(np.arange(3.0)[:, None], 4, axis=1))
