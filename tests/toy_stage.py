@@ -71,7 +71,7 @@ if __name__ == "__main__":
     folder, seconds = Path(sys.argv[1]), float(sys.argv[2])
     keys = jax.random.split(jax.random.key(0), 2)
     trained = train(
-        Regression(), data(2), keys, name="toy", num_steps=400, chunk_steps=10, directory=folder,
+        Regression(), data(2), keys, name="toy", num_steps=800, chunk_steps=10, directory=folder,
         progress=Slow(), checkpoint_seconds=seconds,
     )  # fmt: skip
     leaves = jax.tree.leaves(eqx.tree_at(lambda s: s.key, trained.state, replace_fn=jax.random.key_data))
