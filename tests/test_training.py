@@ -101,6 +101,8 @@ def test_damaged_checkpoint_is_refused_by_name_and_the_one_before_works(tmp_path
         _train(tmp_path)
     (folder / "30.json").unlink()
     assert _same(_train(tmp_path).state, _train().state)
+    # The row of step 30 was logged before the older checkpoint was taken up again: it must not stand there twice.
+    assert [row["step"] for row in MetricsFile(tmp_path / "metrics/toy.jsonl").rows()] == list(range(10, 101, 10))
 
 
 def test_diverged_seed_is_reported_and_the_others_are_untouched():
