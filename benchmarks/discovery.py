@@ -18,21 +18,23 @@ ROWS: dict[str, str] = {
     "hit-nystrom": "grid-15x15-3p --representation hit --laplacian nystrom --seeds 3",
     "scalar": "grid-15x15-3p --representation scalar --laplacian nystrom --seeds 3",
     "cmi": "grid-15x15-3p --representation cmi --laplacian nystrom --seeds 3",
+    "no-cmi": "grid-15x15-3p --representation cmi --representation.cmi.weight 0 --laplacian nystrom --seeds 3",
     "cmi-door": "grid-15x15-3p,map=door --representation cmi --laplacian nystrom --seeds 3",
     "hit-door": "grid-15x15-3p,map=door --representation hit --laplacian nystrom --seeds 3",
     "hit-counter_circuit": "overcooked-counter_circuit --representation hit --laplacian nystrom --seeds 3",
     "raw-joint-7x7": "grid-7x7-2p --representation raw_joint --laplacian allo --seeds 3",
     "agreement": "grid-15x15-3p --representation mask --laplacian nystrom --seeds 10",
+    "agreement-axes-12x8": "grid-12x8-3p --representation mask --laplacian nystrom --basis axes --seeds 10",
     "hetero-pair-mask": "grid-10x10-2p,types=12 --representation mask --laplacian nystrom --seeds 3",
     "hetero-trio-mask": "grid-15x15-3p,types=122 --representation mask --laplacian nystrom --seeds 3",
     "hetero-pair-cmi": "grid-10x10-2p,types=12 --representation cmi --laplacian nystrom --seeds 3",
     "hetero-trio-cmi": "grid-15x15-3p,types=122 --representation cmi --laplacian nystrom --seeds 3",
     "cmi-counter_circuit": "overcooked-counter_circuit --representation cmi --laplacian nystrom --seeds 3",
-    "no-cmi-counter_circuit": "overcooked-counter_circuit --representation cmi --laplacian nystrom --seeds 3"
-    " --representation.cmi.weight 0",
+    "no-cmi-counter_circuit": "overcooked-counter_circuit --representation cmi --representation.cmi.weight 0"
+    " --laplacian nystrom --seeds 3",
     "cmi-forced_coord": "overcooked-forced_coord --representation cmi --laplacian nystrom --seeds 3",
-    "no-cmi-forced_coord": "overcooked-forced_coord --representation cmi --laplacian nystrom --seeds 3"
-    " --representation.cmi.weight 0",
+    "no-cmi-forced_coord": "overcooked-forced_coord --representation cmi --representation.cmi.weight 0"
+    " --laplacian nystrom --seeds 3",
     "hit-forced_coord": "overcooked-forced_coord --representation hit --laplacian nystrom --seeds 3",
 }
 

@@ -1,36 +1,58 @@
 """The tables in docs/, made from the JSON files in results/: numbers are read, not typed.
 
-python -m benchmarks.tables    # writes the table of docs/discovery.md anew
+python -m benchmarks.tables    # writes the tables of docs/discovery.md anew
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
+from benchmarks.discovery import ROWS
+
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- made by python -m benchmarks.tables -->", "<!-- end of table -->"
 
 MEASURES = {
     "Spearman own": ("spearman_own", min),
+    "own share": ("own_share", min),
     "leak": ("leak", max),
     "Fermat error (cells)": ("fermat_error_cells", max),
     "distance Pearson": ("distance_pearson", min),
     "hit Pearson": ("hit_pearson", min),
+    "padded share": ("padded_share", max),
 }
+RESULTS = ROOT / "results" / "discovery"
 
 
-def discovery_table(folder: Path = ROOT / "results" / "discovery") -> str:
+def discovery_table(folder: Path = RESULTS) -> str:
     """One row a result, with its worst seed."""
     head = ["row", *MEASURES, "cosine 1-5", "cosine 6-10", "agreement 1-4", "seeds", "command"]
-    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for path in sorted(folder.glob("*.json")):
-        result = json.loads(path.read_text())
-        cells = [path.stem, *(_worst(result.get(key), choose) for key, choose in MEASURES.values())]
-        cells += _cosines(result)
-        command = "cooptions " + result["command"].split("cooptions ", 1)[1]
-        cells += [str(result["config"]["seeds"]), f"`{command}`"]
-        lines.append("| " + " | ".join(cells) + " |")
+    lines = _head(head)
+    for name in ROWS:
+        if (folder / f"{name}.json").exists():
+            result = json.loads((folder / f"{name}.json").read_text())
+            cells = [name, *(_worst(result.get(key), choose) for key, choose in MEASURES.values())]
+            cells += _cosines(result)
+            command = "cooptions " + result["command"].split("cooptions ", 1)[1]
+            cells += [str(result["config"]["seeds"]), f"`{command}`"]
+            lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def speed_table(path: Path = RESULTS / "laplacian_speed.json") -> str:
+    """Both Laplacians on the same z in one process; nothing where that was not measured."""
+    if not path.exists():
+        return ""
+    result = json.loads(path.read_text())
+    lines = ["", *_head(["Laplacian", "seconds with compilation", "again", "cosine 1-5", "cosine 6-10", "device"])]
+    for name in ("nystrom", "allo"):
+        times = [f"{result[name][when]:.1f}" for when in ("first", "again")]
+        lines.append("| " + " | ".join([name, *times, *_cosines(result[name])[:2], result["device"]]) + " |")
+    return "\n".join(["", *lines])
+
+
+def _head(names: list[str]) -> list[str]:
+    return ["| " + " | ".join(names) + " |", "|" + " --- |" * len(names)]
 
 
 def _worst(value: Any, choose: Any) -> str:
@@ -51,10 +73,10 @@ def _cosines(result: dict[str, Any]) -> list[str]:
 
 
 def with_table(text: str) -> str:
-    """A page with its table made anew."""
+    """A page with its tables made anew."""
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    return f"{before}{BEGIN}\n{discovery_table()}\n{END}{after}"
+    return f"{before}{BEGIN}\n{discovery_table()}{speed_table()}\n{END}{after}"
 
 
 if __name__ == "__main__":

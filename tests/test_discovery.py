@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from cooptions.artifacts import config_json, open_run
 from cooptions.cli import main
 from cooptions.config import Config, config_of_run, read_config
-from cooptions.discovery import Standard, fit_representation, fit_spectrum
+from cooptions.discovery import Standard, encode_walk, fit_representation, fit_spectrum
 from cooptions.figures import draw
 from cooptions.laplacian import Allo, Exact, Kronecker, Nystrom
 from cooptions.oracles import eigen_cosine, eigenvalue_clusters, joint_grid_spectrum
@@ -33,7 +34,8 @@ def found():
     state = fit_representation(SMALL.discovery, dataset, SMALL.keys("representation"))
     spectrum = fit_spectrum(SMALL.discovery, state, dataset.walk, SMALL.keys("laplacian"))
     one_state, one_spectrum = jax.tree.map(lambda leaf: leaf[0], (state, spectrum))
-    return dataset, jax.jit(jax.vmap(lambda s: SMALL.discovery.eigenfunctions(one_state, one_spectrum, s))), spectrum
+    evaluator = jax.jit(SMALL.discovery.evaluator)(one_state, one_spectrum)
+    return dataset, jax.jit(jax.vmap(evaluator)), spectrum
 
 
 def test_eigenfunctions_are_standardised_along_the_walk(found):
@@ -79,6 +81,17 @@ def test_kronecker_finds_the_joint_eigenspace_from_single_agents():
     values = np.asarray(function(teams.astype(np.uint8)), float)
     cosine = eigen_cosine(values, exact.weights, exact.eigenfunctions, eigenvalue_clusters(exact.eigenvalues))
     assert cosine[:4].min() > 0.97
+
+
+def test_z_follows_the_walk_across_the_ends_of_episodes(found):
+    """Each state is encoded once; where an episode ended, what follows is not where the next one begins."""
+    dataset, _, _ = found
+    assert dataset.walk.last.sum() > 100
+    config = replace(SMALL, representation=RawJoint())
+    _, pairs = encode_walk(config.discovery, None, dataset.walk)
+    expected = [np.asarray(s[0]).reshape(-1, 4) / 3.0 - 1 for s in (dataset.walk.states, dataset.walk.next_states)]
+    np.testing.assert_allclose(pairs.z[0], expected[0], atol=1e-6)
+    np.testing.assert_allclose(pairs.next_z[0], expected[1], atol=1e-6)
 
 
 def test_uninformative_component_is_left_out():

@@ -72,16 +72,16 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _as_arrays(state: Any) -> dict[str, jax.Array]:
-    """Leaves by number, typed random keys as plain integers: orbax need not know our classes."""
-    leaves = jax.tree.leaves(state)
-    return {f"{i:05d}": jax.random.key_data(leaf) if _is_key(leaf) else leaf for i, leaf in enumerate(leaves)}
+    """Leaves by number, typed random keys as plain integers: orbax need not know our classes, nor take empty arrays."""
+    leaves = enumerate(jax.tree.leaves(state))
+    return {f"{i:05d}": jax.random.key_data(leaf) if _is_key(leaf) else leaf for i, leaf in leaves if leaf.size}
 
 
 def _from_arrays(arrays: dict[str, jax.Array], like: State) -> State:
-    leaves = [
-        jax.random.wrap_key_data(arrays[f"{i:05d}"], impl=jax.random.key_impl(old))
-        if _is_key(old)
-        else arrays[f"{i:05d}"]
-        for i, old in enumerate(jax.tree.leaves(like))
-    ]
+    def leaf(old: jax.Array, array: jax.Array | None) -> jax.Array:
+        if array is None:
+            return old
+        return jax.random.wrap_key_data(array, impl=jax.random.key_impl(old)) if _is_key(old) else array
+
+    leaves = [leaf(old, arrays.get(f"{i:05d}")) for i, old in enumerate(jax.tree.leaves(like))]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)

@@ -12,6 +12,8 @@ COMMANDS: dict[str, str] = {
     "list": "show every scenario, preset and figure by name",
     "walk": "let a team walk at random and keep the data",
     "discover": "learn how the team's members stand together, and the slowest changes of that",
+    "options": "train a joint option for each eigenfunction of a run, upwards and downwards",
+    "show": "list the options of a run: what each does to the team, how long it takes; write GIFs",
     "verify": "discover, and measure the result against exact answers",
     "figure": "draw a figure from a run directory",
     "run": "run the whole pipeline of a preset or scenario",

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -17,8 +16,12 @@ from cooptions.envs import SCENARIOS
 from cooptions.errors import ConfigError
 from cooptions.figures import FIGURES, draw
 from cooptions.laplacian import LAPLACIANS
+from cooptions.option_sets import load_options, option_set_path, write_gif
+from cooptions.options.report import rich_table
+from cooptions.options.storage import load_reports
+from cooptions.options.train import RECIPES, OptionsConfig, recipe
 from cooptions.pipeline import run_pipeline
-from cooptions.presets import METHODS, PRESETS, preset
+from cooptions.presets import METHODS, PRESETS, preset, with_parts
 from cooptions.progress import Progress
 from cooptions.representations import REPRESENTATIONS
 from cooptions.stages import STAGES
@@ -65,10 +68,29 @@ class FigureArguments:
     """The run directory that holds what the figure shows."""
 
 
-SWAPS: dict[str, dict[str, Callable[[], dict[str, Any]]]] = {
-    "method": {name: partial(dict, parts) for name, parts in METHODS.items()},
-    "representation": {name: lambda kind=kind: {"representation": kind()} for name, kind in REPRESENTATIONS.items()},
-    "laplacian": {name: lambda kind=kind: {"laplacian": kind()} for name, kind in LAPLACIANS.items()},
+@dataclass(frozen=True)
+class OptionsArguments:
+    """Train the joint options of a run directory that holds eigenfunctions."""
+
+    options: OptionsConfig
+    """How options are trained."""
+
+
+@dataclass(frozen=True)
+class ShowArguments:
+    """List the options of a run directory."""
+
+    seed: int = 0
+    """Which of the run's seeds, counted from 0."""
+    gif: tuple[str, ...] = ()
+    """Options to write a GIF of, by name; `all` for every one."""
+
+
+SWAPS: dict[str, dict[str, Callable[[Config], dict[str, Any]]]] = {
+    "method": {name: lambda _, parts=parts: parts for name, parts in METHODS.items()},
+    "representation": {name: lambda _, kind=kind: {"representation": kind()} for name, kind in REPRESENTATIONS.items()},
+    "laplacian": {name: lambda _, kind=kind: {"laplacian": kind()} for name, kind in LAPLACIANS.items()},
+    "options": {name: lambda config, name=name: {"options": recipe(name, config.env)} for name in RECIPES},
 }
 """What `--SWAP NAME` changes in a configuration; the flags of the new part can follow."""
 
@@ -78,7 +100,7 @@ def list_command(arguments: Sequence[str]) -> None:
     catalogue = {
         "scenarios": list(SCENARIOS),
         "presets": list(PRESETS),
-        **{f"{swap}s": list(choices) for swap, choices in SWAPS.items()},
+        **{swap: list(choices) for swap, choices in SWAPS.items()},
         "figures": {name: figure.title for name, figure in FIGURES.items()},
     }
     if options.json:
@@ -97,6 +119,30 @@ def walk_command(arguments: Sequence[str]) -> None:
 
 def discover_command(arguments: Sequence[str]) -> None:
     _run_until("discover", "spectrum", arguments)
+
+
+def options_command(arguments: Sequence[str]) -> None:
+    path, rest = _take_run("options", arguments)
+    with open_run(path, {}) as run:
+        config = config_of_run(run)
+        if "options" not in run.configs:
+            config = replace(config, options=recipe("ours", config.env))
+    config, rest = _swap_parts(config, rest)
+    options = _parse(OptionsArguments, OptionsArguments(config.options), rest, "cooptions options RUN")
+    run_pipeline(replace(config, options=options.options), path, console, until="options")
+
+
+def show_command(arguments: Sequence[str]) -> None:
+    path, rest = _take_run("show", arguments)
+    chosen = _parse(ShowArguments, ShowArguments(), rest, "cooptions show RUN")
+    with open_run(path, {}) as run:
+        config = config_of_run(run)
+        options = load_options(config, run, chosen.seed)
+        console.print(rich_table(load_reports(option_set_path(run, config, chosen.seed))))
+        console.print(f"option set: {option_set_path(run, config, chosen.seed)}")
+        names = [option.name for option in options.options] if "all" in chosen.gif else chosen.gif
+        for name in names:
+            console.print(f"picture: {write_gif(config, run, options, name)}")
 
 
 def run_command(arguments: Sequence[str]) -> None:
@@ -131,6 +177,17 @@ def _run_until(command: str, stage: str, arguments: Sequence[str]) -> None:
     run_pipeline(options.config, options.out, console, until=stage)
 
 
+def _take_run(command: str, arguments: Sequence[str]) -> tuple[Path, Sequence[str]]:
+    """The first argument as a run directory, and the others."""
+    if not arguments or arguments[0].startswith("-"):
+        console.print(f"usage: cooptions {command} RUN [--FIELD VALUE ...]\nRUN: a run directory, such as runs/quick")
+        raise SystemExit(0 if arguments and arguments[0] in ("-h", "--help") else 2)
+    path, *rest = arguments
+    if not (Path(path) / "config.json").exists():
+        raise ConfigError(f"{command}: {path} is not a run directory; `cooptions discover PRESET` makes one")
+    return Path(path), rest
+
+
 def _take_preset(command: str, arguments: Sequence[str]) -> tuple[Config, Sequence[str]]:
     """The first argument as a configuration, with the parts that `--PART NAME` swaps, and the other arguments."""
     if not arguments or arguments[0] in ("-h", "--help"):
@@ -151,7 +208,7 @@ def _swap_parts(config: Config, arguments: Sequence[str]) -> tuple[Config, Seque
             name = rest[index + 1] if index + 1 < len(rest) else ""
             if name not in choices:
                 raise ConfigError(f"{swap}: unknown {name!r}; there are {', '.join(choices)}")
-            config = replace(config, **choices[name]())
+            config = with_parts(config, choices[name](config))
             del rest[index : index + 2]
     return config, rest
 

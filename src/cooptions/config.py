@@ -13,6 +13,10 @@ from cooptions.discovery import Discovery
 from cooptions.envs import AbstractEnv, make_env
 from cooptions.errors import ArtifactError, require
 from cooptions.laplacian import Basis, Laplacian, Nystrom
+from cooptions.learners.networks import NetworkConfig
+from cooptions.learners.q_learning import QConfig
+from cooptions.options.base import Option
+from cooptions.options.train import OptionsConfig, eigenoptions
 from cooptions.representations import Hit, Representation
 from cooptions.representations.base import Team
 from cooptions.representations.disentangle import CmiConfig
@@ -38,6 +42,8 @@ class Config:
     """How eigenfunctions of z are found. `--laplacian NAME` chooses another."""
     basis: Basis = "symmetric"
     """Within equal eigenvalues: all features together first (`symmetric`), or one feature at a time (`axes`)."""
+    options: OptionsConfig = field(default_factory=OptionsConfig)
+    """How options are trained. `--options NAME` chooses another recipe."""
 
     def __post_init__(self) -> None:
         require(self.seeds >= 1, f"seeds must be at least 1, not {self.seeds}")
@@ -48,12 +54,22 @@ class Config:
         return make_env(self.scenario)
 
     @cached_property
+    def columns(self) -> tuple[int, ...]:
+        """The features that discovery is shown."""
+        return kept_columns(self.env, self.walk)
+
+    @cached_property
     def team(self) -> Team:
-        return Team.of(self.env, kept_columns(self.env, self.walk))
+        return Team.of(self.env, self.columns)
 
     @cached_property
     def discovery(self) -> Discovery:
         return Discovery(self.team, self.representation, self.laplacian, self.basis)
+
+    @property
+    def eigenoptions(self) -> tuple[Option, ...]:
+        """The options to be trained: every eigenfunction, upwards and downwards."""
+        return eigenoptions(self.env.num_agents, self.laplacian.num_eigenfunctions)
 
     def keys(self, stage: str) -> Key[Array, " seed"]:
         """One key per seed for a stage: its own, so that a new stage changes no other's numbers."""
@@ -96,4 +112,7 @@ _CLASSES = (
     DistanceConfig,
     FermatConfig,
     CmiConfig,
+    OptionsConfig,
+    QConfig,
+    NetworkConfig,
 )

@@ -1,5 +1,6 @@
 """From walks to eigenfunctions: z of every joint state, then the slowest functions of z (paper, Section 3.2)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -8,14 +9,20 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Key, Shaped
+import numpy as np
+from jax.tree_util import Partial
+from jaxtyping import Array, Bool, Float, Key, Shaped
 
 from cooptions.fitting import fit
 from cooptions.laplacian import AbstractLaplacian, Basis, Canonical, Pairs, canonicalise
 from cooptions.laplacian.canonical import num_to_fit
 from cooptions.progress import Progress
-from cooptions.representations.base import AbstractRepresentation, OfTeam, Team, informative
+from cooptions.representations.base import AbstractRepresentation, AddsUp, OfTeam, Team, informative
+from cooptions.representations.table import Table, has_table
 from cooptions.walks import Dataset, Walk
+
+Encoder = Callable[[Shaped[Array, "agent feature"]], Float[Array, " z"]]
+Evaluator = Callable[[Shaped[Array, "agent feature"]], Float[Array, " k"]]
 
 BLOCK = 8192
 """Joint states encoded at once."""
@@ -41,6 +48,7 @@ class Spectrum(eqx.Module):
 
     standard: Standard
     laplacian: Any
+    """The Laplacian's solution."""
     canonical: Canonical
 
 
@@ -53,11 +61,15 @@ class Discovery:
     laplacian: AbstractLaplacian
     basis: Basis
 
+    def __post_init__(self) -> None:
+        _ = self.fitted  # parts that do not go together are refused before anything is learned
+
     @property
     def fitted(self) -> AbstractLaplacian:
         """The Laplacian with some functions to spare, so that no cluster of eigenvalues is cut in two."""
-        laplacian = self.laplacian.for_team(self.team.num_agents)
-        return replace(laplacian, num_eigenfunctions=num_to_fit(laplacian.num_eigenfunctions))  # pyright: ignore
+        num = num_to_fit(self.laplacian.num_eigenfunctions)
+        laplacian = replace(self.laplacian, num_eigenfunctions=num)  # pyright: ignore[reportArgumentType]
+        return laplacian.for_team(self.team, len(self.representation.z_names(self.team)))
 
     @property
     def part(self) -> OfTeam:
@@ -66,12 +78,28 @@ class Discovery:
     def encode(self, representation: Any, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
         return self.representation.encode(self.team, representation, agent_states)
 
+    def encoder(self, representation: Any) -> Encoder:
+        """`encode` for many joint states, with what they have in common done beforehand; a pytree."""
+        if isinstance(self.representation, AddsUp) and has_table(self.representation, self.team):
+            return Table.of(self.representation, self.team, representation)
+        return Partial(self.encode, representation)
+
     def eigenfunctions(
         self, representation: Any, spectrum: Spectrum, agent_states: Shaped[Array, "agent feature"]
     ) -> Float[Array, " k"]:
         """Every eigenfunction at one joint state, of unit variance under the walk."""
-        z = spectrum.standard(self.encode(representation, agent_states))
-        return spectrum.canonical(self.fitted.eigenfunctions(spectrum.laplacian, z))
+        return self._of_z(spectrum, self.encode(representation, agent_states))
+
+    def evaluator(self, representation: Any, spectrum: Spectrum) -> Evaluator:
+        """`eigenfunctions` for many joint states, with what they have in common done beforehand; a pytree."""
+
+        def evaluate(encode: Encoder, spectrum: Spectrum, agent_states: Array) -> Float[Array, " k"]:
+            return self._of_z(spectrum, encode(agent_states))
+
+        return Partial(evaluate, self.encoder(representation), spectrum)
+
+    def _of_z(self, spectrum: Spectrum, z: Float[Array, " z"]) -> Float[Array, " k"]:
+        return spectrum.canonical(self.fitted.eigenfunctions(spectrum.laplacian, spectrum.standard(z)))
 
 
 def fit_representation(
@@ -97,26 +125,49 @@ def fit_spectrum(
 ) -> Spectrum:
     """The eigenfunctions on the standardised z of a walk, for every seed."""
     standard, pairs = encode_walk(discovery, representation, walk)
+    return spectrum_of_pairs(discovery, standard, pairs, keys, directory=directory, progress=progress)
+
+
+def spectrum_of_pairs(
+    discovery: Discovery,
+    standard: Standard,
+    pairs: Pairs,
+    keys: Key[Array, " seed"],
+    *,
+    directory: Path | None = None,
+    progress: Progress | None = None,
+) -> Spectrum:
+    """The eigenfunctions on z that was encoded before."""
     state = fit(discovery.fitted, pairs, keys, name="laplacian", directory=directory, progress=progress)
-    return Spectrum(standard, state, _canonicalise(discovery, state, pairs))
+    return Spectrum(standard, *_solve(discovery, state, pairs))
 
 
 def untrained_spectrum(discovery: Discovery, representation: Any, walk: Walk, keys: Key[Array, " seed"]) -> Spectrum:
     """What `fit_spectrum` returns, before training: for its structure and shapes."""
-    standard, pairs = encode_walk(discovery, representation, walk)
+    standard, pairs = _encode_walk(discovery, 1, representation, walk)
     state = jax.vmap(lambda key, data: discovery.fitted.init(data, key=key))(keys, pairs)
-    return Spectrum(standard, state, _canonicalise(discovery, state, pairs))
+    return Spectrum(standard, *_solve(discovery, state, pairs))
 
 
-@partial(jax.jit, static_argnums=0)
 def encode_walk(discovery: Discovery, representation: Any, walk: Walk) -> tuple[Standard, Pairs]:
     """z before and after every transition, standardised by the walk's own moments; seeds lead."""
+    num_ends = int(np.asarray(_ends(walk.last)).sum(axis=(1, 2)).max())
+    # A power of two, so that another walk of the same size seldom needs another program.
+    return _encode_walk(discovery, 1 << (num_ends - 1).bit_length(), representation, walk)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _encode_walk(discovery: Discovery, num_ends: int, representation: Any, walk: Walk) -> tuple[Standard, Pairs]:
+    """Each state is encoded once: what follows a transition is where the next begins, but for `num_ends`."""
 
     def one_seed(seed: tuple[Any, Walk]) -> tuple[Standard, Pairs]:
         state, walk = seed
-        z, next_z = (
-            encode_states(discovery, state, jnp.reshape(states, (-1, *states.shape[2:])))
-            for states in (walk.states, walk.next_states)
+        states, next_states = (jnp.reshape(s, (-1, *s.shape[2:])) for s in (walk.states, walk.next_states))
+        z = encode_states(discovery, state, states)
+        # Transition 0 fills up the list of ends: to encode what follows it anew changes nothing.
+        ends = jnp.nonzero(_ends(walk.last).ravel(), size=num_ends, fill_value=0)[0]
+        next_z = (
+            jnp.roll(z, -walk.last.shape[1], axis=0).at[ends].set(encode_states(discovery, state, next_states[ends]))
         )
         unit = Standard(jnp.zeros(z.shape[-1]), jnp.ones(z.shape[-1]))
         standard = unit if discovery.representation.scaled else Standard.of(z, next_z)
@@ -125,14 +176,25 @@ def encode_walk(discovery: Discovery, representation: Any, walk: Walk) -> tuple[
     return jax.lax.map(one_seed, (representation, walk))
 
 
+def _ends(last: Bool[Array | np.ndarray, "*seed time env"]) -> Bool[Array, "*seed time env"]:
+    """Transitions that the walk does not go on from: the last ones of episodes, and of the walk."""
+    return jnp.asarray(last).at[..., -1, :].set(True)
+
+
 def encode_states(
     discovery: Discovery, representation: Any, agent_states: Shaped[Array, "state agent feature"]
 ) -> Float[Array, "state z"]:
     """z of many joint states, block by block."""
-    return jax.lax.map(lambda states: discovery.encode(representation, states), agent_states, batch_size=BLOCK)
+    return jax.lax.map(discovery.encoder(representation), agent_states, batch_size=BLOCK)
 
 
 @partial(jax.jit, static_argnums=0)
-def _canonicalise(discovery: Discovery, state: Any, pairs: Pairs) -> Canonical:
+def _solve(discovery: Discovery, state: Any, pairs: Pairs) -> tuple[Any, Canonical]:
+    """What a fitted Laplacian has found, and its canonical basis."""
     num = discovery.laplacian.num_eigenfunctions
-    return jax.vmap(lambda s, p: canonicalise(discovery.fitted, s, p, num, discovery.basis))(state, pairs)
+
+    def one_seed(state: Any, pairs: Pairs) -> tuple[Any, Canonical]:
+        solution = discovery.fitted.solution(state)
+        return solution, canonicalise(discovery.fitted, solution, pairs, num, discovery.basis)
+
+    return jax.vmap(one_seed)(state, pairs)

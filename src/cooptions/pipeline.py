@@ -1,5 +1,6 @@
 """A whole run: what is missing of its stages, then a table and the pictures."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
@@ -8,8 +9,18 @@ from rich.table import Table
 from cooptions.artifacts import RunDirectory, open_run
 from cooptions.config import Config
 from cooptions.figures import draw, drawable
+from cooptions.option_sets import write_option_sets
+from cooptions.options.report import rich_table
 from cooptions.progress import Progress
 from cooptions.stages import STAGES, stage_configs
+
+
+def _option_table(config: Config, run: RunDirectory, progress: Progress) -> Table:
+    return rich_table(write_option_sets(config, run, progress)[0])
+
+
+PRODUCTS: dict[str, Callable[[Config, RunDirectory, Progress], Table]] = {"options": _option_table}
+"""What a finished stage writes for people, besides its artefact, and the table it shows."""
 
 
 def run_pipeline(config: Config, out: Path, console: Console, until: str) -> None:
@@ -19,6 +30,8 @@ def run_pipeline(config: Config, out: Path, console: Console, until: str) -> Non
     with open_run(out, configs) as run:
         for name in configs:
             STAGES[name][0](config, run, progress)
+            if name in PRODUCTS:
+                console.print(PRODUCTS[name](config, run, progress))
         run.summarise(scenario=config.scenario, seeds=config.seeds, stages=list(run.manifest))
         pictures = [path for name in drawable(run) for path in draw(name, config, run)]
         _report(run, pictures, console)

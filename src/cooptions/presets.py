@@ -1,9 +1,11 @@
 """Named configurations. Any scenario is a preset too, with the paper's settings."""
 
+from dataclasses import replace
 from typing import Any
 
 from cooptions.config import Config
 from cooptions.laplacian import Allo, Kronecker, Nystrom
+from cooptions.options.train import recipe
 from cooptions.representations import Cmi, Hit, Mask, RawJoint, Scalar
 from cooptions.walks import WalkConfig
 
@@ -11,10 +13,14 @@ PRESETS: dict[str, Config] = {
     "quick": Config(scenario="lbf-8x8-2p-2f", walk=WalkConfig(transitions=100_000)),
 }
 
+FAMILY_PARTS: dict[str, dict[str, Any]] = {"overcooked": {"laplacian": Nystrom(num_eigenfunctions=20)}}
+"""What the paper sets otherwise for a whole family of scenarios."""
 
 METHODS: dict[str, dict[str, Any]] = {
     "iaro": {"representation": Cmi(), "laplacian": Allo()},
     "iaro-scalar": {"representation": Scalar(), "laplacian": Allo()},
+    "iaro-paper": {"representation": Cmi.paper(), "laplacian": Allo()},
+    "iaro-scalar-paper": {"representation": Scalar.paper(), "laplacian": Allo()},
     "mask": {"representation": Mask(), "laplacian": Nystrom()},
     "hit": {"representation": Hit(), "laplacian": Nystrom()},
     "rjs": {"representation": RawJoint(), "laplacian": Allo(), "basis": "learned"},
@@ -25,6 +31,12 @@ METHODS: dict[str, dict[str, Any]] = {
 
 def preset(name: str) -> Config:
     """The configuration of a preset or scenario name; a name that is neither is refused with the nearest ones."""
-    config = PRESETS.get(name) or Config(scenario=name)
-    _ = config.env
-    return config
+    config = PRESETS.get(name) or Config(scenario=name, **FAMILY_PARTS.get(name.partition("-")[0], {}))
+    return replace(config, options=recipe("ours", config.env))
+
+
+def with_parts(config: Config, parts: dict[str, Any]) -> Config:
+    """The configuration with other parts; how many eigenfunctions are wanted stays as it was."""
+    swapped = replace(config, **parts)
+    num = config.laplacian.num_eigenfunctions
+    return replace(swapped, laplacian=replace(swapped.laplacian, num_eigenfunctions=num))

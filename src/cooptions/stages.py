@@ -9,6 +9,10 @@ import jax
 from cooptions.artifacts import Json, RunDirectory, fill
 from cooptions.config import Config
 from cooptions.discovery import Spectrum, fit_representation, fit_spectrum, untrained_spectrum
+from cooptions.learners.q_learning import QLearner
+from cooptions.options.option_set import OptionSet
+from cooptions.options.task import OptionTask
+from cooptions.options.train import OptionTraining, option_set, option_tasks, train_options
 from cooptions.progress import Progress
 from cooptions.walks import Walk, index_futures, walk
 
@@ -47,10 +51,42 @@ def spectrum_stage(config: Config, run: RunDirectory, progress: Progress) -> Spe
     )
 
 
+def option_tasks_of(config: Config, run: RunDirectory, progress: Progress) -> OptionTask:
+    """What the options of every seed are trained on."""
+    representation = representation_stage(config, run, progress)
+    spectrum = spectrum_stage(config, run, progress)
+    keys = config.keys("starts")
+    return option_tasks(
+        config.env,
+        config.columns,
+        config.options,
+        config.discovery,
+        representation,
+        spectrum,
+        config.eigenoptions,
+        keys,
+    )
+
+
+def options_stage(config: Config, run: RunDirectory, progress: Progress) -> OptionSet:
+    """The option set of every seed."""
+    tasks = option_tasks_of(config, run, progress)
+    keys = config.keys("options")
+    training = OptionTraining(QLearner(config.options.learner))
+    like = jax.eval_shape(jax.vmap(lambda key, task: training.init(task, key=key)), keys, tasks).network
+    network = run.stage(
+        "options",
+        lambda: train_options(config.options, tasks, keys, directory=run.path, progress=progress),
+        partial(fill, like),
+    )
+    return option_set(config.options, network, config.eigenoptions)
+
+
 STAGES: dict[str, tuple[Callable, tuple[str, ...]]] = {
     "walk": (walk_stage, ("walk",)),
     "representation": (representation_stage, ("walk", "representation")),
     "spectrum": (spectrum_stage, ("walk", "representation", "laplacian", "basis")),
+    "options": (options_stage, ("walk", "representation", "laplacian", "basis", "options")),
 }
 """Every stage in order, with the fields of the configuration it depends on."""
 

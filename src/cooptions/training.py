@@ -81,9 +81,11 @@ def train(
             metrics.append(done, row)
             healthy &= _report_divergence(name, done, row, healthy, show.warn)
             show.advance(length, row)
-            if checkpoints and (stop.requested or time.monotonic() - saved_at > checkpoint_seconds):
+            now = time.monotonic()
+            if checkpoints and (stop.requested or now - saved_at > checkpoint_seconds):
                 checkpoints.save(done, state)
                 saved_at = time.monotonic()
+                checkpoint_seconds = max(checkpoint_seconds, 10 * (saved_at - now))  # a large replay takes a while
             if stop.requested and done < num_steps:
                 raise Interrupted(f"{name}: stopped at step {done} of {num_steps}; run the same command to go on")
     if not healthy.any():

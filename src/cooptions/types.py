@@ -1,4 +1,4 @@
-"""The two records that every part of the library speaks: a time step, and a feature of an agent's state."""
+"""The records that every part of the library speaks: a time step, and a feature of an agent's state."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,9 +6,26 @@ from typing import Literal
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from cooptions.errors import require
+
+
+class MacroStep(eqx.Module):
+    """What a learner over joint options is told besides: what was done, and what each option would make of it.
+
+    `action` is what an agent has to learn from: the primitive it executed, be it by its own choice or by an option's,
+    or its vote where that failed. An option is `consistent` where its whole team would have done just what was done,
+    and `continues` where it would go on from here.
+    """
+
+    active: Int[Array, ""]
+    """The option that is being executed and goes on from here; -1 for none."""
+    age: Int[Array, ""]
+    """Steps since it began."""
+    action: Int[Array, " agent"]
+    consistent: Bool[Array, " option"]
+    continues: Bool[Array, " option"]
 
 
 class TimeStep(eqx.Module):
@@ -26,6 +43,8 @@ class TimeStep(eqx.Module):
     last: Bool[Array, ""]
     score: Float[Array, " score"]
     shaped_reward: Float[Array, ""] = eqx.field(default_factory=lambda: jnp.float32(0.0))
+    macro: MacroStep | None = None
+    """Only where some actions are joint options (`cooptions.options.macro`)."""
 
 
 def restart(observation: jax.Array, action_mask: jax.Array, num_scores: int) -> TimeStep:

@@ -79,7 +79,7 @@ def score(config: Config, state: Any, spectrum: Spectrum, walk: Walk, held_out: 
     if z.shape[1] == spreads.shape[1]:
         scores |= _alignment_scores(discovery, z, spreads)
     representation = discovery.representation
-    if isinstance(representation, FindsFermat) and team.num_types == 1:
+    if isinstance(representation, FindsFermat) and team.num_types == 1 and not categorical.any():
         scores["fermat_error_cells"] = _fermat_error(config, state, joint[:5000], single)
     if isinstance(representation, MeasuresPairs):
         scores["distance_pearson"] = _distance_pearson(discovery, state, single)
@@ -88,10 +88,25 @@ def score(config: Config, state: Any, spectrum: Spectrum, walk: Walk, held_out: 
     if team.num_types > 1:
         scores["padded_share"] = _padded_share(discovery, state, joint, z)
     if isinstance(config.env, Grid):
-        relative = z.shape[1] <= spreads.shape[1]
-        exact, basis = (_lumped if relative else _joint_walk)(config, walk, joint, spreads)
-        scores |= _eigen_scores(config, state, spectrum, joint, exact, basis)
+        scores |= eigen_scores(config, state, spectrum, walk, held_out)
     return scores
+
+
+def eigen_scores(config: Config, state: Any, spectrum: Spectrum, walk: Walk, held_out: Walk) -> Scores:
+    """Each eigenfunction against the exact eigenspace of its cluster, on held-out states of a grid."""
+    joint = _joint(held_out)
+    exact, basis = _exact_spectrum(config, walk, joint)
+    # The canonical order lets references overrule close eigenvalues; exact ones are met in order of eigenvalue.
+    found = np.asarray(spectrum.canonical.eigenvalues)
+    order = np.argsort(found)[: len(exact.eigenvalues)]
+    values = _values(config.discovery, state, spectrum, joint)[:, order]
+    clusters = oracles.eigenvalue_clusters(exact.eigenvalues)
+    weights = np.full(len(joint), 1 / len(joint))
+    return {
+        "eigen_cosine": oracles.eigen_cosine(values, weights, basis, clusters).tolist(),
+        "eigenvalues": found[order].tolist(),
+        "exact_eigenvalues": exact.eigenvalues[: len(found)].tolist(),
+    }
 
 
 def _alignment_scores(discovery: Discovery, z: np.ndarray, spreads: np.ndarray) -> Scores:
@@ -130,7 +145,7 @@ def _distance_pearson(discovery: Discovery, state: Any, single: SingleAgent) -> 
     kind = team.agent_types[int(np.argmax(team.has_feature.sum(axis=1)))]  # one that has every feature
 
     def distance(source: jax.Array, goal: jax.Array) -> jax.Array:
-        return representation.distances(team, state, source, goal, jnp.int32(kind)).sum()  # pyright: ignore
+        return representation.pair_distance(team, state, source, goal, jnp.int32(kind))  # pyright: ignore
 
     learned = jax.jit(jax.vmap(jax.vmap(distance, (None, 0)), (0, None)))(states, states)
     exact = oracles.successor_distance(single.transitions, representation.distance.discount)  # pyright: ignore
@@ -169,10 +184,17 @@ def _padded_share(discovery: Discovery, state: Any, joint: np.ndarray, z: np.nda
     return _by_name(discovery, ((changed - z) ** 2).mean(axis=0) / np.maximum(z.var(axis=0), 1e-12))
 
 
-def _lumped(config: Config, walk: Walk, joint: np.ndarray, spreads: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:
-    """The operator on exact spread tuples, and its eigenfunctions at the held-out states."""
+def _exact_spectrum(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:
+    """The exact operator that z lives on, and its eigenfunctions at joint states: raw ones, or spreads."""
+    raw = len(config.representation.z_names(config.team)) > len(config.team.features)
+    return (_joint_walk if raw else _lumped)(config, walk, joint)
+
+
+def _lumped(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:
+    """The operator on exact spread tuples."""
     env = config.env
     assert isinstance(env, Grid)
+    spreads = oracles.spread(joint, env.agent_features)
     if env.collisions or env.map:
         before, after = (oracles.spread(_flat(s), env.agent_features) for s in (walk.states, walk.next_states))
         operator = oracles.counted_lumped(np.concatenate([before, spreads]), np.concatenate([after, spreads]))
@@ -183,32 +205,13 @@ def _lumped(config: Config, walk: Walk, joint: np.ndarray, spreads: np.ndarray) 
     return exact, exact.eigenfunctions[operator.index(spreads)]
 
 
-def _joint_walk(
-    config: Config, walk: Walk, joint: np.ndarray, spreads: np.ndarray
-) -> tuple[oracles.Spectrum, np.ndarray]:
-    """The operator on raw joint states, for small grids, and its eigenfunctions at the held-out states."""
+def _joint_walk(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:
+    """The operator on raw joint states, for small grids."""
     env = config.env
     assert isinstance(env, Grid)
     teams, exact = oracles.joint_grid_spectrum(env.free, env.num_agents, config.laplacian.num_eigenfunctions + 10)
     number = {tuple(team.ravel()): i for i, team in enumerate(teams.astype(int))}
     return exact, exact.eigenfunctions[[number[tuple(team)] for team in joint.reshape(len(joint), -1).tolist()]]
-
-
-def _eigen_scores(
-    config: Config, state: Any, spectrum: Spectrum, joint: np.ndarray, exact: oracles.Spectrum, basis: np.ndarray
-) -> Scores:
-    """Each eigenfunction against the exact eigenspace of its cluster, on held-out states."""
-    values = _values(config.discovery, state, spectrum, joint)
-    # The canonical order lets references overrule close eigenvalues; exact ones are met in order of eigenvalue.
-    found = np.asarray(spectrum.canonical.eigenvalues)
-    order = np.argsort(found)[: len(exact.eigenvalues)]
-    clusters = oracles.eigenvalue_clusters(exact.eigenvalues)
-    weights = np.full(len(joint), 1 / len(joint))
-    return {
-        "eigen_cosine": oracles.eigen_cosine(values[:, order], weights, basis, clusters).tolist(),
-        "eigenvalues": found[order].tolist(),
-        "exact_eigenvalues": exact.eigenvalues[: len(found)].tolist(),
-    }
 
 
 def _agreement(discovery: Discovery, state: Any, spectrum: Spectrum, joint: np.ndarray) -> list[float]:
@@ -221,10 +224,8 @@ def _agreement(discovery: Discovery, state: Any, spectrum: Spectrum, joint: np.n
 
 
 def _values(discovery: Discovery, state: Any, spectrum: Spectrum, joint: np.ndarray) -> np.ndarray:
-    def function(states: jax.Array) -> jax.Array:
-        return discovery.eigenfunctions(state, spectrum, states)
-
-    return np.asarray(jax.jit(lambda s: jax.lax.map(function, s, batch_size=4096))(joint), float)
+    evaluate = jax.jit(lambda s: jax.lax.map(discovery.evaluator(state, spectrum), s, batch_size=4096))
+    return np.asarray(evaluate(joint), float)
 
 
 def _joint(walk: Walk) -> np.ndarray:

@@ -48,6 +48,8 @@ class Walk(eqx.Module):
     states: Shaped[Array | np.ndarray, "*batch env agent feature"]
     next_states: Shaped[Array | np.ndarray, "*batch env agent feature"]
     last: Bool[Array | np.ndarray, "*batch env"]
+    votes: Int[Array | np.ndarray, "*batch env agent"] | None = None
+    """The joint option each agent voted for, -1 for a primitive action; only where there are options."""
 
 
 class Dataset(eqx.Module):
@@ -80,6 +82,13 @@ def compact_dtype(features: tuple[Feature, ...]) -> type:
     return np.float32
 
 
+def votes_of(env: AbstractEnv, action: Int[Array, "env agent"]) -> Int[Array, "env agent"] | None:
+    """Which options a team's actions vote for, -1 for none of them; None where the environment has no options."""
+    if env.num_options == 0:
+        return None
+    return jnp.maximum(action - (env.num_actions - env.num_options), -1).astype(jnp.int16)
+
+
 def walk(
     env: AbstractEnv,
     config: WalkConfig,
@@ -103,12 +112,12 @@ def walk(
     return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *chunks)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=1)
 def _start(env: AbstractEnv, num_envs: int, keys: Key[Array, " seed"]) -> Runners:
     return jax.lax.map(lambda key: start(env, num_envs, key=jax.random.fold_in(key, 2**31 - 1)), keys)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2, 3), donate_argnums=4)
+@partial(jax.jit, static_argnums=(1, 2, 3), donate_argnums=4)
 def _walk_chunk(
     env: AbstractEnv,
     policy: Policy,
@@ -127,8 +136,10 @@ def _walk_chunk(
 
         def step(runners: Runners, time: Array) -> tuple[Runners, Walk]:
             policy_key, step_key = jax.random.split(jax.random.fold_in(key, time))
-            outcome, onward = advance(env, runners, policy(runners.timestep, policy_key), key=step_key)
-            return onward, Walk(observe(runners.state), observe(outcome.state), outcome.timestep.last)
+            action = policy(runners.timestep, policy_key)
+            outcome, onward = advance(env, runners, action, key=step_key)
+            here, there = observe(runners.state), observe(outcome.state)
+            return onward, Walk(here, there, outcome.timestep.last, votes_of(env, action))
 
         return jax.lax.scan(step, runners, begun + jnp.arange(length))
 

@@ -16,7 +16,7 @@ def test_random_play_has_the_oracles_transition_matrix(scenario):
     cells = grid_cells(env.free)
     expected = grid_transitions(env.free)
     for row, cell in enumerate(cells):
-        mask = env._action_mask(State(jnp.array([cell, cells[0]]), jnp.int32(0)))[0]
+        mask = env.action_mask(State(jnp.array([cell, cells[0]]), jnp.int32(0)))[0]
         probability = np.zeros(len(cells))
         for action in np.flatnonzero(mask):
             before = State(jnp.array([cell, cells[0]]), jnp.int32(0))
@@ -61,7 +61,7 @@ def test_type_1_never_moves_along_y_and_has_no_y():
 
 def test_padded_feature_is_not_observed():
     env = make_env("grid-10x10-2p,types=12")
-    near, far = (env._observe(State(jnp.array([[3, y], [5, 6]]), jnp.int32(0))) for y in (4, 9))
+    near, far = (env.observe(State(jnp.array([[3, y], [5, 6]]), jnp.int32(0))) for y in (4, 9))
     assert jnp.array_equal(near, far)
 
 

@@ -55,17 +55,18 @@ def standardised(before: np.ndarray, after: np.ndarray) -> Pairs:
     return Pairs(jnp.asarray(z, jnp.float32), jnp.asarray(next_z, jnp.float32))
 
 
-def cosines(laplacian: AbstractLaplacian, state: object, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+def cosines(laplacian: AbstractLaplacian, solution: object, before: np.ndarray, after: np.ndarray) -> np.ndarray:
     """Of each estimated eigenfunction with the exact eigenspace of its cluster, counted from the same data."""
     operator = counted_lumped(before, after)
     k = laplacian.num_eigenfunctions
     exact = operator.spectrum(min(k + 6, len(operator.tuples) - 1))
     z = jnp.asarray((operator.tuples - before.mean(axis=0)) / before.std(axis=0), jnp.float32)
-    values = jax.vmap(lambda z: laplacian.eigenfunctions(state, z))(z)
+    values = jax.vmap(lambda z: laplacian.eigenfunctions(solution, z))(z)
     clusters = eigenvalue_clusters(exact.eigenvalues, tolerance=0.04)
     return eigen_cosine(np.asarray(values, float), exact.weights, exact.eigenfunctions, clusters)
 
 
 def fit_one(laplacian: AbstractLaplacian, data: Pairs, seed: int = 0) -> Any:
+    """The solution."""
     states = fit(laplacian, jax.tree.map(lambda leaf: leaf[None], data), jax.random.key(seed)[None], name="laplacian")
-    return jax.tree.map(lambda leaf: leaf[0], states)
+    return laplacian.solution(jax.tree.map(lambda leaf: leaf[0], states))

@@ -11,7 +11,7 @@ from cooptions.fitting import fit
 from cooptions.laplacian import Basis, Canonical, Nystrom, Pairs, canonicalise
 from cooptions.laplacian.canonical import References, num_to_fit
 from cooptions.laplacian.moments import Moments, moments
-from cooptions.laplacian.nystrom import State as NystromState
+from cooptions.laplacian.nystrom import Solution as NystromSolution
 
 BASES: tuple[Basis, ...] = ("symmetric", "axes")
 
@@ -77,7 +77,7 @@ def test_learned_keeps_the_functions_and_standardises_them() -> None:
     z = jax.random.normal(jax.random.key(0), (5000, 2)) @ jnp.array([[3.0, 1.0], [0.0, 1.0]])
     data = Pairs(z, z + 0.5 * jax.random.normal(jax.random.key(1), z.shape))
     laplacian = Nystrom(2)
-    identity = NystromState(jnp.zeros((1, 2)), jnp.float32(1.0), jnp.eye(3)[:, :2], jnp.zeros(2), jnp.zeros(2))
+    identity = NystromSolution(jnp.zeros((1, 2)), jnp.float32(1.0), jnp.eye(3)[:, :2], jnp.zeros(2), jnp.zeros(2))
     canonical = jax.jit(lambda: canonicalise(laplacian, identity, data, 1, "learned"))()
     both = np.concatenate([data.z, data.next_z])
     np.testing.assert_allclose(canonical.matrix, [[1 / both[:, 0].std()], [0.0]], rtol=1e-3)

@@ -12,7 +12,7 @@ from grid_samples import cosines, fit_one, standardised, walk
 from cooptions.errors import ConfigError
 from cooptions.fitting import fit
 from cooptions.laplacian import LAPLACIANS, Allo, Exact, Nystrom, Pairs
-from cooptions.laplacian.moments import moments
+from cooptions.laplacian.moments import moments, slowest
 from cooptions.oracles import counted_lumped
 
 SMALL = {
@@ -49,6 +49,12 @@ def test_seeds_are_fitted_side_by_side() -> None:
     eigenvalues = jax.vmap(laplacian.eigenvalues)(states)
     for row, spreads in zip(eigenvalues, samples, strict=True):
         np.testing.assert_allclose(row, counted_lumped(*spreads).spectrum(3).eigenvalues, rtol=0.03)
+
+
+def test_a_direction_known_to_rounding_error_alone_is_left_out() -> None:
+    """The third has quotient 0.9, and rounding made it 0.05: it would come out as the slowest of all."""
+    found = slowest(jnp.diag(jnp.array([1.0, 0.5, 4e-6])), jnp.diag(jnp.array([0.1, 0.2, 2e-7])), 2)
+    np.testing.assert_allclose(found.eigenvalues, [0.1, 0.4], rtol=1e-4)
 
 
 @pytest.mark.parametrize("num_features", [1, 3, 8])

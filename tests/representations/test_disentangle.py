@@ -63,6 +63,12 @@ def test_discriminators_detect_a_leak_and_the_penalty_falls_without_it():
     assert adversarial_penalty(leaky, pairs, own) < adversarial_penalty(leaky, pairs, z) - 0.1
 
 
+def test_the_weight_falls_and_stays():
+    config = CmiConfig(weight=0.001, first_weight=0.1)
+    weights = [float(config.weight_at(jnp.float32(share))) for share in (0.0, 0.2, 0.4, 0.6, 1.0)]
+    assert weights == pytest.approx([0.1, 0.1, 0.01, 0.001, 0.001])
+
+
 def test_neighbours_are_near_and_never_oneself():
     points = jnp.arange(50.0)[:, None]
     picks = np.stack([np.asarray(random_neighbours(points, 4, key=jax.random.key(i))) for i in range(20)])
@@ -88,5 +94,7 @@ def test_a_head_is_shown_its_feature_and_the_type(mixed_team: Team):
 @pytest.mark.parametrize(("domain", "weight", "head_size"), [("lbf", 0.003, 8), ("overcooked", 0.0003, 12)])
 def test_the_papers_hyperparameters(domain, weight, head_size):
     paper = Cmi.paper(domain)
-    assert (paper.cmi.weight, paper.distance.head_size, paper.fermat.power) == (weight, head_size, 2)
+    assert (paper.cmi.weight, paper.distance.head_size) == (weight, head_size)
+    assert (paper.distance.norm, paper.fermat.power) == (1, 2)
+    assert float(paper.cmi.weight_at(jnp.float32(0.3))) == pytest.approx(weight)
     assert paper.steps * paper.distance.num_pairs == 10 * 500_000

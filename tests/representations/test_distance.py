@@ -52,6 +52,17 @@ def test_mrn_by_hand():
     assert mrn(goal, source)[0] == pytest.approx(5.0 + 1.0)
 
 
+@pytest.mark.parametrize(("norm", "expected"), [(1, 7.0), (2, 5.0)])
+def test_heads_make_one_distance(norm: int, expected: float):
+    config = DistanceConfig(norm=norm)
+    assert float(config.whole(jnp.array([3.0, 4.0]))) == pytest.approx(expected)
+    assert jnp.isfinite(jax.grad(config.whole)(jnp.zeros(2))).all()
+    x, y, w = jax.random.normal(jax.random.key(1), (3, 200, 3))
+    encoder = Encoder(3, 2, DistanceConfig(hidden=(16,), head_size=4), key=jax.random.key(0))
+    distance = jax.jit(jax.vmap(lambda a, b: config.whole(mrn(encoder(a), encoder(b)))))
+    assert (distance(x, y) <= distance(x, w) + distance(w, y) + 1e-5).all(), "still a quasimetric"
+
+
 def test_infonce_leaves_positives_out_of_the_normaliser():
     logits = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
     total = 0.0
@@ -76,3 +87,5 @@ def test_lacking_features_are_filled_from_owners(mixed_team: Team):
 def test_bad_values_name_their_field():
     with pytest.raises(ConfigError, match="discount"):
         DistanceConfig(discount=1.0)
+    with pytest.raises(ConfigError, match="norm"):
+        DistanceConfig(norm=3)

@@ -41,13 +41,14 @@ def test_fermat_states_are_medians(state):
     assert oracles.distance_to_medians(np.asarray(found), joint).mean() < 0.1
 
 
-def test_z_is_the_least_summed_distance(state):
+@pytest.mark.parametrize("feature", [0, 1])
+def test_z_is_the_least_summed_distance(state, feature):
     joint = random_teams(OPEN, 20)
-    z = encoded(MASK, TEAM, state, joint)
-    grid = jnp.asarray(np.argwhere(OPEN.free), jnp.float32)
 
-    def summed(states, goal):
-        return jax.vmap(lambda s: MASK.distances(TEAM, state, s, goal, jnp.int32(0)))(states).sum(axis=0)
+    def moved(agent_state, value):
+        """How far the agent is from having this value, the other feature left as it is."""
+        return MASK.pair_distance(TEAM, state, agent_state, agent_state.at[feature].set(value), jnp.int32(0))
 
-    search = jax.jit(jax.vmap(lambda states: jax.vmap(lambda goal: summed(states, goal))(grid).min(axis=0)))
-    np.testing.assert_allclose(z, search(jnp.asarray(joint)), rtol=1e-4, atol=1e-5)
+    summed = jax.vmap(lambda agents, value: jax.vmap(moved, (0, None))(agents, value).sum(), (None, 0))
+    least = jax.jit(jax.vmap(lambda agents: summed(agents, jnp.arange(6.0)).min()))(jnp.asarray(joint))
+    np.testing.assert_allclose(encoded(MASK, TEAM, state, joint)[:, feature], least, rtol=1e-4, atol=1e-5)

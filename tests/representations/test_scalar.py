@@ -31,7 +31,7 @@ def test_distance_and_fermat_state(open_data, representation):
     cells = jnp.asarray(oracles.grid_cells(OPEN.free), jnp.float32)
     exact = oracles.successor_distance(oracles.grid_transitions(OPEN.free), DISTANCE.discount)
     learned = jax.vmap(
-        lambda s: jax.vmap(lambda g: representation.distances(TEAM, state, s, g, jnp.int32(0)).sum())(cells)
+        lambda s: jax.vmap(lambda g: representation.pair_distance(TEAM, state, s, g, jnp.int32(0)))(cells)
     )(cells)
     assert np.corrcoef(np.ravel(learned), np.ravel(exact))[0, 1] > 0.95
     joint = random_teams(OPEN, 1000)

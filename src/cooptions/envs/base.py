@@ -5,6 +5,7 @@ import dataclasses
 import re
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
@@ -18,12 +19,18 @@ State = TypeVar("State")
 class AbstractEnv(abc.ABC, Generic[State]):
     """A cooperative team task.
 
-    An environment is a frozen dataclass: its fields are its configuration, its methods are pure, and it never
-    resets itself (see `cooptions.envs.rollout`). A new one needs the abstract members below; to be reachable
-    by a scenario name it also sets `pattern`, whose named groups are its fields.
+    An environment is a frozen dataclass: its fields are its configuration, its methods are pure, and it never resets
+    itself (see `cooptions.envs.rollout`). One that holds arrays is an `eqx.Module` instead. A new one needs the abstract
+    members below; to be reachable by a scenario name it also sets `pattern`, whose named groups are its fields.
     """
 
     pattern: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Every environment is a pytree, so that a learner takes it as data: of no leaves, unless it is a Module."""
+        super().__init_subclass__(**arguments)
+        if not issubclass(cls, eqx.Module):
+            jax.tree_util.register_static(cls)
 
     @property
     @abc.abstractmethod
@@ -51,6 +58,11 @@ class AbstractEnv(abc.ABC, Generic[State]):
     def agent_features(self) -> np.ndarray:
         """Bool[agent, feature]: which features an agent's state has; those it lacks are padded with 0."""
         return np.ones((self.num_agents, len(self.features)), bool)
+
+    @property
+    def num_options(self) -> int:
+        """How many of the actions, the last ones, are joint options."""
+        return 0
 
     @property
     def shaping_horizon(self) -> int:

@@ -92,19 +92,23 @@ class Grid(AbstractEnv[State]):
     def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]:
         cells = jnp.argwhere(self.free, size=int(self.free.sum()))
         start = jax.random.choice(key, cells, (self.num_agents,), replace=not self.collisions)
-        state = State(start, jnp.int32(0))
-        return state, restart(self._observe(state), self._action_mask(state), num_scores=0)
+        state = self.place(start)
+        return state, restart(self.observe(state), self.action_mask(state), num_scores=0)
+
+    def place(self, position: Int[Array, "agent 2"]) -> State:
+        """The state at the start of an episode with the agents here."""
+        return State(position, jnp.int32(0))
 
     def step(self, state: State, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
         target = state.position + jnp.asarray(MOVES)[action]
-        allowed = jnp.take_along_axis(self._action_mask(state), action[:, None], axis=1)
+        allowed = jnp.take_along_axis(self.action_mask(state), action[:, None], axis=1)
         position = jnp.where(allowed, target, state.position)
         if self.collisions:
             position = jnp.where(_shared(position)[:, None], state.position, position)
         state = State(position, state.step_count + 1)
         return state, TimeStep(
-            observation=self._observe(state),
-            action_mask=self._action_mask(state),
+            observation=self.observe(state),
+            action_mask=self.action_mask(state),
             reward=jnp.float32(0.0),
             discount=jnp.float32(1.0),
             last=state.step_count >= self.time_limit,
@@ -114,7 +118,7 @@ class Grid(AbstractEnv[State]):
     def agent_states(self, state: State) -> Float[Array, "agent feature"]:
         return jnp.where(self.agent_features, state.position, 0).astype(jnp.float32)
 
-    def _action_mask(self, state: State) -> Bool[Array, "agent action"]:
+    def action_mask(self, state: State) -> Bool[Array, "agent action"]:
         """A move is available if it stays on the grid, hits no wall or teammate, and suits the agent's type."""
         target = state.position[:, None] + jnp.asarray(MOVES)
         walkable = jnp.pad(self.free, 1)[target[..., 0] + 1, target[..., 1] + 1]
@@ -125,7 +129,7 @@ class Grid(AbstractEnv[State]):
             mask &= ~jnp.any(meets & ~jnp.eye(self.num_agents, dtype=bool)[:, None], axis=-1)
         return mask
 
-    def _observe(self, state: State) -> Float[Array, "agent observation"]:
+    def observe(self, state: State) -> Float[Array, "agent observation"]:
         """Own place and the teammates' places relative to it, in [-1, 1]; a padded feature is 0."""
         scale = np.maximum([self.height - 1, self.width - 1], 1)
         has = jnp.asarray(self.agent_features)

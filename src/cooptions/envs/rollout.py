@@ -43,6 +43,19 @@ def advance(
     return outcome, onward
 
 
+def tick(env: AbstractEnv, runners: Runners, action: Int[Array, "env agent"], *, key: PRNGKeyArray) -> Runners:
+    """Step every environment, or start a new episode where the last one is over; its action is then ignored.
+
+    An episode's end thus takes one tick more than `advance`, and everything it showed lies in one sequence.
+    """
+    step_key, reset_key = jax.random.split(key)
+    over = runners.timestep.last
+    stepped = Runners(*jax.vmap(env.step)(runners.state, action, jax.random.split(step_key, action.shape[0])))
+    return jax.lax.cond(
+        jnp.any(over), lambda: _select(over, start(env, over.shape[0], key=reset_key), stepped), lambda: stepped
+    )
+
+
 def _select(mask: Bool[Array, " env"], chosen: Runners, other: Runners) -> Runners:
     """`chosen` where `mask` holds, `other` elsewhere."""
     pick = jax.vmap(lambda flag, a, b: jax.tree.map(lambda x, y: jnp.where(flag, x, y), a, b))

@@ -14,6 +14,7 @@ from cooptions.errors import ArtifactError
 from cooptions.figures.eigenvectors import plot_eigenvectors, plot_representations
 from cooptions.figures.heterogeneous import plot_heterogeneous
 from cooptions.figures.n_distance import PAIRS, plot_n_distance
+from cooptions.figures.options import plot_option_rollouts
 from cooptions.figures.relations import plot_relations
 from cooptions.figures.walk import plot_walk
 
@@ -38,6 +39,7 @@ FIGURES: dict[str, Figure] = {
     "relations": Figure(
         "the first eigenfunctions as one agent moves and its teammates stand still", ("spectrum",), plot_relations
     ),
+    "options": Figure("roll-outs of the first four options from three starts", ("options",), plot_option_rollouts),
     "representations": Figure(
         "eigenfunctions of single-agent, raw joint and relative states (grid-15x15-3p)",
         ("walk",),
@@ -77,7 +79,7 @@ def draw(name: str, config: Config, run: RunDirectory) -> list[Path]:
     """Draw one figure as PNG and PDF into the run directory."""
     missing = set(FIGURES[name].needs) - set(run.manifest)
     if missing:
-        raise ArtifactError(f"{run.path}: figure {name} needs {', '.join(missing)}; run `cooptions discover` first")
+        raise ArtifactError(f"{run.path}: figure {name} needs {', '.join(missing)}; `cooptions run` makes them")
     canvas = FIGURES[name].plot(config, run)
     paths = [run.file("figures", f"{name}.{kind}") for kind in ("png", "pdf")]
     for path in paths:

@@ -28,6 +28,14 @@ class State(eqx.Module):
     """Running mean over steps of the mean squared constraint error."""
 
 
+class Solution(eqx.Module):
+    """The functions by eigenvalue: `order` numbers the network's outputs, without function 0, the constant."""
+
+    network: MLP
+    order: Int[Array, " k"]
+    eigenvalues: Float[Array, " k"]
+
+
 class Errors(eqx.Module):
     """<u_i, sg(u_j)> - [i = j] for j <= i, each from one of two independent batches."""
 
@@ -45,7 +53,7 @@ class Errors(eqx.Module):
 
 
 @dataclass(frozen=True)
-class Allo(AbstractLaplacian[State]):
+class Allo(AbstractLaplacian[State, Solution]):
     """Graph drawing under orthonormality, with stopped gradients that leave the proper eigenfunctions as optimum."""
 
     num_eigenfunctions: int = 10
@@ -103,11 +111,16 @@ class Allo(AbstractLaplacian[State]):
         metrics = {"loss": loss, "drawing": drawing, "violation": violation, "barrier": barrier}
         return State(network, optimiser, duals, barrier, violation), metrics
 
-    def eigenfunctions(self, state: State, z: Float[Array, " z"]) -> Float[Array, " k"]:
-        return state.network(z)[_order(state)]
+    def solution(self, state: State) -> Solution:
+        eigenvalues = -jnp.diagonal(state.duals) / 2
+        order = 1 + jnp.argsort(eigenvalues[1:])
+        return Solution(state.network, order, eigenvalues[order])
 
-    def eigenvalues(self, state: State) -> Float[Array, " k"]:
-        return _raw_eigenvalues(state)[_order(state)]
+    def eigenfunctions(self, solution: Solution, z: Float[Array, " z"]) -> Float[Array, " k"]:
+        return solution.network(z)[solution.order]
+
+    def eigenvalues(self, solution: Solution) -> Float[Array, " k"]:
+        return solution.eigenvalues
 
 
 def lagrangian(
@@ -125,12 +138,3 @@ def constraint_errors(values: Float[Array, "sample function"]) -> Float[Array, "
     """Row i is moved by function i alone, so that no function makes room for a slower one's successors."""
     products = values.T @ jax.lax.stop_gradient(values) / values.shape[0]
     return jnp.tril(products - jnp.eye(values.shape[1]))
-
-
-def _raw_eigenvalues(state: State) -> Float[Array, " function"]:
-    return -jnp.diagonal(state.duals) / 2
-
-
-def _order(state: State) -> Int[Array, " k"]:
-    """The functions by eigenvalue, without function 0, the constant."""
-    return 1 + jnp.argsort(_raw_eigenvalues(state)[1:])

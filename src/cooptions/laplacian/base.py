@@ -6,9 +6,11 @@ from typing import Generic, TypeVar
 import equinox as eqx
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from cooptions.representations.base import Team
 from cooptions.training import Metrics
 
 State = TypeVar("State")
+Solution = TypeVar("Solution")
 
 
 class Pairs(eqx.Module):
@@ -18,7 +20,7 @@ class Pairs(eqx.Module):
     next_z: Float[Array, "*seed transition z"]
 
 
-class AbstractLaplacian(abc.ABC, Generic[State]):
+class AbstractLaplacian(abc.ABC, Generic[State, Solution]):
     """A frozen dataclass of hyperparameters. All functions are for one seed.
 
     Eigenfunctions minimise E[(e(z') - e(z))^2] / 2 subject to unit variance and zero correlation under the
@@ -27,8 +29,8 @@ class AbstractLaplacian(abc.ABC, Generic[State]):
 
     num_eigenfunctions: int
 
-    def for_team(self, num_agents: int) -> "AbstractLaplacian":
-        """The estimator for a team of this size; most do not care."""
+    def for_team(self, team: Team, num_z: int) -> "AbstractLaplacian":
+        """The estimator for a team and the components of its z; most do not care."""
         return self
 
     @property
@@ -43,8 +45,12 @@ class AbstractLaplacian(abc.ABC, Generic[State]):
     def step(self, state: State, data: Pairs, *, key: PRNGKeyArray) -> tuple[State, Metrics]: ...
 
     @abc.abstractmethod
-    def eigenfunctions(self, state: State, z: Float[Array, " z"]) -> Float[Array, " k"]: ...
+    def solution(self, state: State) -> Solution:
+        """What is kept of the state when training has ended."""
 
     @abc.abstractmethod
-    def eigenvalues(self, state: State) -> Float[Array, " k"]:
+    def eigenfunctions(self, solution: Solution, z: Float[Array, " z"]) -> Float[Array, " k"]: ...
+
+    @abc.abstractmethod
+    def eigenvalues(self, solution: Solution) -> Float[Array, " k"]:
         """Ascending, of I - (P + P*)/2 with P* the time reversal: near 0 is slow."""

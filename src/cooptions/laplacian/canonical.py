@@ -4,9 +4,10 @@ Where eigenvalues are (nearly) equal, as those of x and y on a square grid, eige
 rotation, and a data set picks one at random. Clusters with a threshold would move the problem to the threshold:
 two data sets would disagree on the clusters. So nothing here is cut. In the span of the learned functions the operator
 
-    M = log(eigenvalues) - B * closeness,    B = sum_r w_r c_r c_r^T,    closeness_ij = exp(-(log l_i/l_j)^2 / tau^2)
+    M = log(eigenvalues) - g B * closeness,    B = sum_r w_r c_r c_r^T,    closeness_ij = exp(-(log l_i/l_j)^2 / tau^2)
 
-is diagonalised: c_r are the correlations of reference r with the functions, w_r its weight. Far apart, eigenvalues
+is diagonalised: c_r are the correlations of reference r with the functions, w_r its weight, g large, so that the noise
+in close eigenvalues does not turn the functions away from their references. Far apart, eigenvalues
 decide, and the functions stay as they are; close together, the references do; in between the outcome changes smoothly.
 """
 
@@ -30,6 +31,8 @@ Basis = Literal["symmetric", "axes", "learned"]
 """`symmetric`: all features together first, then one against the other. `axes`: one feature at a time. `learned`: the
 estimator's own functions in its own order, only standardised: for baselines, and for z without a sense of together."""
 
+PULL = 5.0
+"""g. At 1, functions of one feature held up to 6% of the other's (open 15x15 grid, 4 agents, 500k transitions)."""
 CLOSENESS = 0.05
 """tau, where eigenvalues are known exactly: those that differ by much less are taken for equal."""
 NUM_DEVIATIONS = 2.5
@@ -43,7 +46,7 @@ MAX_DEGREE = 8
 
 
 class Canonical(eqx.Module):
-    """`values @ matrix - offset`: zero mean, unit variance, no correlations. For one seed; seeds lead outside."""
+    """`values @ matrix - offset`: zero mean, unit variance, no correlations but those in `_unmixed`. For one seed."""
 
     matrix: Float[Array, "*seed function k"]
     offset: Float[Array, "*seed k"]
@@ -58,18 +61,18 @@ class Canonical(eqx.Module):
 
 
 def canonicalise(
-    laplacian: AbstractLaplacian[Any], state: Any, data: Pairs, num_eigenfunctions: int, basis: Basis = "symmetric"
+    laplacian: AbstractLaplacian, solution: Any, data: Pairs, num_eigenfunctions: int, basis: Basis = "symmetric"
 ) -> Canonical:
     """The canonical `num_eigenfunctions` of a fitted Laplacian, for one seed; can be jitted and vmapped.
 
     Fit some more than are kept (`num_to_fit`), so that no cluster is cut in two.
     """
     if basis == "learned":
-        return _standardised(moments(lambda z: laplacian.eigenfunctions(state, z), data), num_eigenfunctions)
+        return _standardised(moments(lambda z: laplacian.eigenfunctions(solution, z), data), num_eigenfunctions)
     references = References.of(data.z.shape[-1], basis)
 
     def functions(z: Float[Array, " z"]) -> Float[Array, " function"]:
-        return jnp.concatenate([laplacian.eigenfunctions(state, z), references(z)])
+        return jnp.concatenate([laplacian.eigenfunctions(solution, z), references(z)])
 
     return canonical_of_moments(moments(functions, data), data.z.shape[0], references, num_eigenfunctions)
 
@@ -95,6 +98,8 @@ class References:
     """[reference]"""
     rank: np.ndarray
     """[reference]: the place among those of the same degree."""
+    single_features: bool
+    """Whether each reference is a monomial of its own, not a sum over features."""
 
     @classmethod
     def of(cls, num_features: int, basis: Basis) -> "References":
@@ -109,7 +114,7 @@ class References:
             degree += [d] * num
             rank += range(num)
         combination = np.asarray(scipy.linalg.block_diag(*blocks))
-        return cls(np.array(exponents), combination, np.array(degree), np.array(rank))
+        return cls(np.array(exponents), combination, np.array(degree), np.array(rank), basis == "axes")
 
     @property
     def weights(self) -> np.ndarray:
@@ -179,7 +184,11 @@ def canonical_of_moments(
     num = found.mean.size - references.rank.size
     ritz = slowest(found.covariance[:num, :num], found.energy[:num, :num], num, tolerance=1e-3)
     correlations = _reference_correlations(found.covariance, num) @ ritz.weights
-    rotation = _rotation(ritz.eigenvalues, num_transitions, correlations, references)[:, :num_eigenfunctions]
+    rotation = _rotation(ritz.eigenvalues, num_transitions, correlations, references)
+    if references.single_features:
+        own = _scaled_references(found.covariance, num)[0] @ ritz.weights @ rotation
+        rotation = rotation @ _unmixed(ritz.eigenvalues @ rotation**2, num_transitions, own, references)
+    rotation = rotation[:, :num_eigenfunctions]
     matrix = ritz.weights @ rotation
     loadings = correlations @ rotation
     # Where eigenvalues keep two features apart, a single monomial describes a function better than their sum.
@@ -189,11 +198,38 @@ def canonical_of_moments(
 
 def _reference_correlations(covariance: Float[Array, "all all"], num: int) -> Float[Array, "reference function"]:
     """Of functions with references made orthonormal one after the other; a reference that adds nothing is shrunk."""
+    with_functions, among = _scaled_references(covariance, num)
+    triangle = jnp.linalg.cholesky(among + 1e-3 * jnp.eye(len(among)))
+    return jax.scipy.linalg.solve_triangular(triangle, with_functions, lower=True)
+
+
+def _scaled_references(
+    covariance: Float[Array, "all all"], num: int
+) -> tuple[Float[Array, "reference function"], Float[Array, "reference reference"]]:
+    """Covariances of references of unit variance with the functions, and among themselves."""
     deviation = jnp.sqrt(jnp.diagonal(covariance)[num:])
     scale = jnp.where(deviation > 1e-3, 1 / jnp.maximum(deviation, 1e-3), 0.0)
-    among = scale[:, None] * covariance[num:, num:] * scale
-    triangle = jnp.linalg.cholesky(among + 1e-3 * jnp.eye(scale.size))
-    return jax.scipy.linalg.solve_triangular(triangle, scale[:, None] * covariance[num:, :num], lower=True)
+    return scale[:, None] * covariance[num:, :num], scale[:, None] * covariance[num:, num:] * scale
+
+
+def _unmixed(
+    eigenvalues: Float[Array, " function"],
+    num_transitions: int,
+    own: Float[Array, "reference function"],
+    references: References,
+) -> Float[Array, "function function"]:
+    """Makes each function that stands for one feature as much like that feature alone as its equals allow.
+
+    In a data set the features are a little correlated (up to 7% on the open grid). Functions without correlation then
+    hold some of each other's feature, and an option would bring both together; unit variance is kept, that is not.
+    """
+    num = len(eigenvalues)
+    linear = np.flatnonzero(references.degree == 1)
+    nearest = jnp.argmax(jnp.abs(own), axis=0)
+    likeness = own[nearest] * _closeness(eigenvalues, num_transitions)
+    likeness *= jnp.sign(jnp.diagonal(likeness))[:, None]
+    likeness /= jnp.maximum(jnp.linalg.norm(likeness, axis=1, keepdims=True), 1e-6)
+    return jnp.where(jnp.isin(nearest, linear)[:, None], likeness, jnp.eye(num)).T
 
 
 def _rotation(
@@ -204,13 +240,10 @@ def _rotation(
 ) -> Float[Array, "function function"]:
     """The eigenvectors of M (see the module), in their canonical order and with their signs."""
     log = jnp.log(jnp.maximum(eigenvalues, 1e-6))
-    # A function of eigenvalue l forgets in 1 / l steps: n transitions hold about n l independent values of it.
-    error = jnp.sqrt(2 / (num_transitions * jnp.exp(log)))
-    tau = CLOSENESS + NUM_DEVIATIONS * jnp.hypot(error[:, None], error)
-    closeness = jnp.exp(-(((log[:, None] - log) / tau) ** 2))
+    closeness = _closeness(eigenvalues, num_transitions)
     weights = jnp.asarray(references.weights, log.dtype)
     pull = correlations.T @ (weights[:, None] * correlations)
-    _, vectors = jnp.linalg.eigh(jnp.diag(log) - pull * closeness)
+    _, vectors = jnp.linalg.eigh(jnp.diag(log) - PULL * pull * closeness)
     loadings = correlations @ vectors
     shares = loadings**2
     priorities = jnp.asarray(references.priorities, log.dtype)
@@ -218,3 +251,12 @@ def _rotation(
     place = log @ vectors**2 + PRIORITY * (priorities @ shares + priorities.max() * unexplained)
     sign = jnp.where(weights @ (loadings * jnp.abs(loadings)) < 0, -1.0, 1.0)
     return (vectors * sign)[:, jnp.argsort(place)]
+
+
+def _closeness(eigenvalues: Float[Array, " function"], num_transitions: int) -> Float[Array, "function function"]:
+    """1 for eigenvalues that may well be equal, 0 for those that differ."""
+    log = jnp.log(jnp.maximum(eigenvalues, 1e-6))
+    # A function of eigenvalue l forgets in 1 / l steps: n transitions hold about n l independent values of it.
+    error = jnp.sqrt(2 / (num_transitions * jnp.exp(log)))
+    tau = CLOSENESS + NUM_DEVIATIONS * jnp.hypot(error[:, None], error)
+    return jnp.exp(-(((log[:, None] - log) / tau) ** 2))

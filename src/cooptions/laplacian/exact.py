@@ -12,7 +12,7 @@ from cooptions.laplacian.moments import slowest
 from cooptions.training import Metrics
 
 
-class State(eqx.Module):
+class Solution(eqx.Module):
     """Row r holds the eigenfunctions at `distinct[r]`; rows beyond the number of distinct values are infinite."""
 
     distinct: Float[Array, "value z"]
@@ -23,7 +23,7 @@ class State(eqx.Module):
 
 
 @dataclass(frozen=True)
-class Exact(AbstractLaplacian[State]):
+class Exact(AbstractLaplacian[Solution, Solution]):
     """Rayleigh-Ritz on the indicator functions of the distinct values of z: nothing is approximated."""
 
     num_eigenfunctions: int = 10
@@ -39,7 +39,7 @@ class Exact(AbstractLaplacian[State]):
     def num_steps(self) -> int:
         return 0
 
-    def init(self, data: Pairs, *, key: PRNGKeyArray) -> State:
+    def init(self, data: Pairs, *, key: PRNGKeyArray) -> Solution:
         ends = jnp.round(jnp.concatenate([data.z, data.next_z]), self.decimals)
         distinct, index = jnp.unique(ends, axis=0, size=self.max_values + 1, fill_value=jnp.inf, return_inverse=True)
         complete = jnp.isinf(distinct[-1, 0])  # one row more than allowed shows whether they were enough
@@ -56,14 +56,17 @@ class Exact(AbstractLaplacian[State]):
             visited - jnp.outer(root, root), visited - inverse[:, None] * law * inverse, self.num_eigenfunctions, 1e-3
         )
         table = jnp.where(complete, inverse[:, None] * solution.weights, jnp.nan)
-        return State(distinct, table, jnp.where(complete, solution.eigenvalues, jnp.nan), complete)
+        return Solution(distinct, table, jnp.where(complete, solution.eigenvalues, jnp.nan), complete)
 
-    def step(self, state: State, data: Pairs, *, key: PRNGKeyArray) -> tuple[State, Metrics]:
+    def step(self, state: Solution, data: Pairs, *, key: PRNGKeyArray) -> tuple[Solution, Metrics]:
         return state, {}
 
-    def eigenfunctions(self, state: State, z: Float[Array, " z"]) -> Float[Array, " k"]:
-        """At the nearest value that was visited."""
-        return state.table[jnp.argmin(jnp.sum((state.distinct - z) ** 2, axis=-1))]
+    def solution(self, state: Solution) -> Solution:
+        return state
 
-    def eigenvalues(self, state: State) -> Float[Array, " k"]:
-        return state.eigenvalues
+    def eigenfunctions(self, solution: Solution, z: Float[Array, " z"]) -> Float[Array, " k"]:
+        """At the nearest value that was visited."""
+        return solution.table[jnp.argmin(jnp.sum((solution.distinct - z) ** 2, axis=-1))]
+
+    def eigenvalues(self, solution: Solution) -> Float[Array, " k"]:
+        return solution.eigenvalues

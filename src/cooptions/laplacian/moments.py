@@ -60,11 +60,12 @@ def slowest(
     covariance: Float[Array, "function function"],
     energy: Float[Array, "function function"],
     num: int,
-    tolerance: float = 1e-6,
+    tolerance: float = 1e-5,
 ) -> Slowest:
     """Minimise a^T energy a subject to a^T covariance a = 1, `num` times in turn, each uncorrelated with the former.
 
-    Directions whose variance is below `tolerance` of the largest are left out: their quotient is rounding error.
+    Directions whose variance is below `tolerance` of the largest are left out: their quotient is rounding error. At
+    1e-6 one in ten data sets of a 12x8 grid got a third function of its own, a spike where the whole team is together.
     Where fewer than `num` directions are left, the last combinations are 0, with eigenvalue 2: there is no larger one.
     """
     variances, directions = jnp.linalg.eigh(covariance)

@@ -16,7 +16,7 @@ CANDIDATES = 4096
 """Visited z among which landmarks are chosen."""
 
 
-class State(eqx.Module):
+class Solution(eqx.Module):
     """The solution: `eigenfunctions = functions(z) @ weights - offset`."""
 
     landmarks: Float[Array, "landmark z"]
@@ -27,7 +27,7 @@ class State(eqx.Module):
 
 
 @dataclass(frozen=True)
-class Nystrom(AbstractLaplacian[State]):
+class Nystrom(AbstractLaplacian[Solution, Solution]):
     """Rayleigh-Ritz on Gaussian bumps around visited z, and z itself: one generalised eigenproblem."""
 
     num_eigenfunctions: int = 10
@@ -44,23 +44,26 @@ class Nystrom(AbstractLaplacian[State]):
     def num_steps(self) -> int:
         return 0
 
-    def init(self, data: Pairs, *, key: PRNGKeyArray) -> State:
+    def init(self, data: Pairs, *, key: PRNGKeyArray) -> Solution:
         landmarks = spread_out(data.z, self.num_landmarks, key=key)
         distances = jnp.linalg.norm(landmarks[:, None] - landmarks, axis=-1)
         bandwidth = self.bandwidth * jnp.maximum(jnp.median(distances), 1e-3)
         found = moments(lambda z: _functions(landmarks, bandwidth, z), data)
         solution = slowest(found.covariance, found.energy, self.num_eigenfunctions)
         offset = found.mean @ solution.weights
-        return State(landmarks, bandwidth, solution.weights, offset, solution.eigenvalues)
+        return Solution(landmarks, bandwidth, solution.weights, offset, solution.eigenvalues)
 
-    def step(self, state: State, data: Pairs, *, key: PRNGKeyArray) -> tuple[State, Metrics]:
+    def step(self, state: Solution, data: Pairs, *, key: PRNGKeyArray) -> tuple[Solution, Metrics]:
         return state, {}
 
-    def eigenfunctions(self, state: State, z: Float[Array, " z"]) -> Float[Array, " k"]:
-        return _functions(state.landmarks, state.bandwidth, z) @ state.weights - state.offset
+    def solution(self, state: Solution) -> Solution:
+        return state
 
-    def eigenvalues(self, state: State) -> Float[Array, " k"]:
-        return state.eigenvalues
+    def eigenfunctions(self, solution: Solution, z: Float[Array, " z"]) -> Float[Array, " k"]:
+        return _functions(solution.landmarks, solution.bandwidth, z) @ solution.weights - solution.offset
+
+    def eigenvalues(self, solution: Solution) -> Float[Array, " k"]:
+        return solution.eigenvalues
 
 
 def spread_out(z: Float[Array, "transition z"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num z"]:

@@ -174,16 +174,16 @@ class OfTeam:
 
 @runtime_checkable
 class MeasuresPairs(Protocol):
-    """A representation with a distance between two states of an agent, in heads that sum to the whole."""
+    """A representation with a distance d(s, g) between two states of an agent."""
 
-    def distances(
+    def pair_distance(
         self,
         team: Team,
         state: Any,
         source: Shaped[Array, " feature"],
         goal: Shaped[Array, " feature"],
         agent_type: Int[Array | np.ndarray, ""],
-    ) -> Float[Array, " head"]: ...
+    ) -> Float[Array, ""]: ...
 
 
 @runtime_checkable
@@ -208,3 +208,18 @@ class MeasuresHits(Protocol):
         feature: int,
         goals: Float[Array, " goal"],
     ) -> Float[Array, " goal"]: ...
+
+
+@runtime_checkable
+class AddsUp(Protocol):
+    """A representation with z_f = min over v of the sum of d_f(s^i, v) over the agents, where features are discrete."""
+
+    def value_distances(
+        self,
+        team: Team,
+        state: Any,
+        agent_state: Shaped[Array, " feature"],
+        agent_type: Int[Array | np.ndarray, ""],
+    ) -> Float[Array, " value"]:
+        """d_f(s, v) for all values v of all features, one feature after the other; 0 for features the agent lacks."""
+        ...

@@ -19,13 +19,19 @@ from cooptions.nn import MLP
 from cooptions.representations.base import Team
 from cooptions.representations.distance import Encoder, fill_lacking, mrn
 
+FALL = 0.2, 0.6
+"""Between which shares of training the penalty's weight falls."""
+
 
 @dataclass(frozen=True)
 class CmiConfig:
     """The penalty on conditional mutual information."""
 
-    weight: float = 0.1
-    """0 leaves the penalty and its discriminators out."""
+    weight: float = 0.003
+    """In the end (the paper's value). 0 leaves the penalty and its discriminators out, from the start."""
+    first_weight: float = 0.1
+    """At the start, when heads are allotted to features; it falls between a fifth and three fifths of training, so that
+    they can still learn how features interact, as at a wall with a door. The paper's weight is constant."""
     num_neighbours: int = 15
     learning_rate: float = 1e-3
     """Of the discriminators."""
@@ -33,7 +39,18 @@ class CmiConfig:
 
     def __post_init__(self) -> None:
         require(self.weight >= 0.0, f"cmi.weight must not be negative, not {self.weight}")
+        require(self.first_weight > 0.0, f"cmi.first_weight must be positive, not {self.first_weight}")
         require(self.num_neighbours >= 1, f"cmi.num_neighbours must be at least 1, not {self.num_neighbours}")
+
+    @property
+    def penalised(self) -> bool:
+        return self.weight > 0.0
+
+    def weight_at(self, progress: Float[Array, ""]) -> Float[Array, ""]:
+        """The weight when this share of training is done, if there is a penalty at all."""
+        begin, end = FALL
+        fallen = jnp.clip((progress - begin) / (end - begin), 0.0, 1.0)
+        return self.first_weight * (self.weight / self.first_weight) ** fallen
 
 
 class AgentPairs(eqx.Module):

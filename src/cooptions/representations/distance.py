@@ -32,6 +32,10 @@ class DistanceConfig:
     hidden: tuple[int, ...] = (128, 128)
     head_size: int = 8
     """Dimensions of the symmetric part of each head, and of the asymmetric part."""
+    norm: int = 2
+    """How heads make one distance: 1 their sum, the paper's projection; 2 the root of the sum of their squares. On an
+    open grid the distance of a random walk is nearly Euclidean, so that with 1 accuracy is at odds with heads that keep
+    to one feature each (exact answers: correlation at most 0.979 with 1, 0.994 with 2), and the penalty pays for it."""
     learning_rate: float = 1e-3
     anneal: bool = True
     """Whether the learning rate falls to 0 along a cosine; the paper keeps it constant."""
@@ -40,10 +44,15 @@ class DistanceConfig:
         require(0.0 < self.discount < 1.0, f"distance.discount must lie between 0 and 1, not {self.discount}")
         require(self.num_pairs >= 2, f"distance.num_pairs must be at least 2, not {self.num_pairs}")
         require(self.head_size >= 1, f"distance.head_size must be at least 1, not {self.head_size}")
+        require(self.norm in (1, 2), f"distance.norm must be 1 or 2, not {self.norm}")
 
     def adam(self, num_steps: int) -> optax.GradientTransformation:
         schedule = optax.cosine_decay_schedule(self.learning_rate, num_steps) if self.anneal else self.learning_rate
         return optax.adam(schedule)
+
+    def whole(self, heads: Float[Array, "head *batch"]) -> Float[Array, "*batch"]:
+        """One distance of all heads; a quasimetric if they are."""
+        return heads.sum(axis=0) if self.norm == 1 else _root(jnp.sum(heads**2, axis=0))
 
 
 class Embedding(eqx.Module):
@@ -86,9 +95,9 @@ class SuccessorDistance(eqx.Module):
         """Positive weights of the heads, 1 at the start."""
         return jax.nn.softplus(self.raw_weights)
 
-    def loss(self, team: Team, pairs: "Pairs") -> Float[Array, ""]:
+    def loss(self, team: Team, config: DistanceConfig, pairs: "Pairs") -> Float[Array, ""]:
         weights = jnp.broadcast_to(self.weights, (team.num_types, *self.raw_weights.shape))
-        return contrastive_loss(team, self.encoder, weights, self.potential, pairs)
+        return contrastive_loss(team, config, self.encoder, weights, self.potential, pairs)
 
     def __call__(
         self,
@@ -97,7 +106,7 @@ class SuccessorDistance(eqx.Module):
         goal: Shaped[Array, " feature"],
         agent_type: Int[Array | np.ndarray, ""],
     ) -> Float[Array, " head"]:
-        """The weighted heads: their sum is d(s, g), in nats."""
+        """The weighted heads, of which `DistanceConfig.whole` makes d(s, g), in nats."""
         ends = [self.encoder(team.typed_inputs(end, agent_type)) for end in (source, goal)]
         return self.weights * mrn(*ends)
 
@@ -129,9 +138,12 @@ def pairwise_mrn(sources: Embedding, goals: Embedding) -> Float[Array, "head sou
 
 
 def _mrn(symmetric: Array, asymmetric: Array, *, axis: int) -> Array:
-    squared = jnp.sum(symmetric**2, axis=axis)
-    norm = jnp.where(squared > 0.0, jnp.sqrt(jnp.where(squared > 0.0, squared, 1.0)), 0.0)  # its gradient at 0 is 0
-    return norm + jax.nn.relu(jnp.max(asymmetric, axis=axis))
+    return _root(jnp.sum(symmetric**2, axis=axis)) + jax.nn.relu(jnp.max(asymmetric, axis=axis))
+
+
+def _root(squared: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """Its gradient at 0 is 0."""
+    return jnp.where(squared > 0.0, jnp.sqrt(jnp.where(squared > 0.0, squared, 1.0)), 0.0)
 
 
 def symmetric_infonce(logits: Float[Array, "pair pair"]) -> Float[Array, ""]:
@@ -168,12 +180,13 @@ def fill_lacking(
 
 def contrastive_loss(
     team: Team,
+    config: DistanceConfig,
     embed: Callable[[Float[Array, " input"]], Embedding],
     weights: Float[Array, "type head"],
     potential: Callable[[Float[Array, " input"]], Float[Array, " 1"]],
     pairs: Pairs,
 ) -> Float[Array, ""]:
-    """The InfoNCE loss of the logits c(g) - d(s, g), where d is the weighted sum of the heads.
+    """The InfoNCE loss of the logits c(g) - d(s, g), where d is made of the weighted heads.
 
     All see the type of the source's agent, also beside the goals of others: goals are embedded once for each type.
     """
@@ -182,7 +195,7 @@ def contrastive_loss(
     def logits_of_type(kind: Int[Array, ""], weights: Float[Array, " head"]) -> Float[Array, "pair pair"]:
         inputs = team.typed_inputs(pairs.goal, jnp.broadcast_to(kind, pairs.type.shape))
         distances = pairwise_mrn(sources, jax.vmap(embed)(inputs))
-        return jax.vmap(potential)(inputs)[:, 0] - jnp.tensordot(weights, distances, axes=1)
+        return jax.vmap(potential)(inputs)[:, 0] - config.whole(weights[:, None, None] * distances)
 
     logits = jax.vmap(logits_of_type)(jnp.arange(team.num_types), weights)
     return symmetric_infonce(logits[pairs.type, jnp.arange(len(pairs.type))])

@@ -107,7 +107,7 @@ class Hit(AbstractRepresentation[HitState]):
         team: Team,
         state: HitState,
         agent_state: Shaped[Array, " feature"],
-        agent_type: Int[Array, ""],
+        agent_type: Int[Array | np.ndarray, ""],
         feature: int,
         goals: Float[Array, " goal"],
     ) -> Float[Array, " goal"]:
@@ -115,6 +115,22 @@ class Hit(AbstractRepresentation[HitState]):
         log_odds = self._log_odds(team, state.network, agent_state, agent_type)[feature]
         learned = -jax.nn.log_sigmoid(self._at(team.features[feature], log_odds, goals))
         return self.capped(learned) * self._away(team.features[feature], agent_state[feature], goals)
+
+    def value_distances(
+        self,
+        team: Team,
+        state: HitState,
+        agent_state: Shaped[Array, " feature"],
+        agent_type: Int[Array | np.ndarray, ""],
+    ) -> Float[Array, " value"]:
+        """d_f(s, v) for all values of all features, which are discrete; 0 for features the agent lacks."""
+        has = jnp.asarray(team.type_has_feature)[agent_type]
+        distances = []
+        for f, feature in enumerate(team.features):
+            values = jnp.asarray(self.centres(feature))
+            hits = self.hit_distances(team, state, agent_state, agent_type, f, values)
+            distances.append(jnp.where(has[f], hits, 0.0))
+        return jnp.concatenate(distances)
 
     def capped(self, distance: Float[Array | np.ndarray, "*batch"]) -> Float[Array, "*batch"]:
         """Distances that level off at the cap."""
@@ -148,7 +164,7 @@ class Hit(AbstractRepresentation[HitState]):
         return jnp.concatenate(losses).mean()
 
     def _log_odds(
-        self, team: Team, network: MLP, agent_state: Shaped[Array, " feature"], agent_type: Int[Array, ""]
+        self, team: Team, network: MLP, agent_state: Shaped[Array, " feature"], agent_type: Int[Array | np.ndarray, ""]
     ) -> list[Float[Array, " _"]]:
         """For each feature, the log-odds of E[gamma^tau] at its `centres`."""
         ends = np.cumsum([len(self.centres(feature)) for feature in team.features])

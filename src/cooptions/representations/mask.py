@@ -1,7 +1,7 @@
 """`mask`: a distance per feature that sees that feature alone (ours).
 
-d(s, g) = sum_f d_f(s_f, g_f), so z_f carries nothing of other features, without a discriminator. And the minimum over
-Fermat states falls apart into one search per feature, which is done exactly: there is no Fermat encoder to train.
+d(s, g) is made of d_f(s_f, g_f), so z_f carries nothing of other features, without a discriminator. And the Fermat
+state is sought in each feature by itself, which is done exactly: there is no Fermat encoder to train.
 What it cannot say is how features interact, e.g. that a wall makes the way along x longer for some y.
 """
 
@@ -63,8 +63,10 @@ class Mask(AbstractRepresentation[MaskState]):
     """Feature-wise successor distances, disentangled by what each head is shown."""
 
     distance: DistanceConfig = field(
-        default_factory=lambda: DistanceConfig(num_pairs=128, hidden=(64, 64), learning_rate=3e-3)
+        default_factory=lambda: DistanceConfig(num_pairs=128, hidden=(64, 64), norm=1, learning_rate=3e-3)
     )
+    """With `norm` 2 d is more accurate (correlation with the exact one 0.992 instead of 0.973 on an open grid), but z
+    follows spreads a little less well."""
     steps: int = 3000
     num_candidates: int = 65
     """Where the Fermat value of a continuous feature is searched, besides the agents' own values."""
@@ -91,7 +93,9 @@ class Mask(AbstractRepresentation[MaskState]):
         weights = jnp.asarray(team.type_has_feature, jnp.float32)
 
         def loss(distance: MaskedDistance) -> Float[Array, ""]:
-            return contrastive_loss(team, lambda x: distance.embed(team, x), weights, distance.potential, pairs)
+            return contrastive_loss(
+                team, self.distance, lambda x: distance.embed(team, x), weights, distance.potential, pairs
+            )
 
         value, gradient = jax.value_and_grad(loss)(state.distance)
         updates, optimiser = self.distance.adam(self.steps).update(gradient, state.optimiser)
@@ -104,21 +108,37 @@ class Mask(AbstractRepresentation[MaskState]):
     def fermat_state(
         self, team: Team, state: MaskState, agent_states: Shaped[Array, "agent feature"]
     ) -> Float[Array, " feature"]:
-        """The state of least summed distance to the agents (Definition 1)."""
+        """The state of least summed distance to the agents (Definition 1), in each feature."""
         totals = self._totals(team, state, agent_states)
         return jnp.stack([candidates[total.argmin()] for candidates, total in totals])
 
-    def distances(
+    def pair_distance(
         self,
         team: Team,
         state: MaskState,
         source: Shaped[Array, " feature"],
         goal: Shaped[Array, " feature"],
         agent_type: Int[Array | np.ndarray, ""],
-    ) -> Float[Array, " head"]:
-        """d_f(s_f, g_f) for every feature, 0 where the agent lacks it."""
+    ) -> Float[Array, ""]:
+        """d(s, g), of the features that the agent has."""
         ends = [state.distance.embed(team, team.typed_inputs(end, agent_type)) for end in (source, goal)]
-        return jnp.where(jnp.asarray(team.type_has_feature)[agent_type], mrn(*ends), 0.0)
+        return self.distance.whole(jnp.where(jnp.asarray(team.type_has_feature)[agent_type], mrn(*ends), 0.0))
+
+    def value_distances(
+        self,
+        team: Team,
+        state: MaskState,
+        agent_state: Shaped[Array, " feature"],
+        agent_type: Int[Array | np.ndarray, ""],
+    ) -> Float[Array, " value"]:
+        """d_f(s, v) for all values of all features, which are discrete; 0 for features the agent lacks."""
+        has = jnp.asarray(team.type_has_feature)[agent_type]
+        source = state.distance.embed(team, team.typed_inputs(agent_state, agent_type))
+        distances = []
+        for f, feature in enumerate(team.features):
+            goals = state.distance.embed_values(team, f, jnp.arange(feature.size, dtype=jnp.float32))
+            distances.append(jnp.where(has[f], _head_distances(source, goals, agent_type, f), 0.0))
+        return jnp.concatenate(distances)
 
     def _totals(
         self, team: Team, state: MaskState, agent_states: Shaped[Array, "agent feature"]
@@ -142,7 +162,7 @@ class Mask(AbstractRepresentation[MaskState]):
 
 
 def _head_distances(
-    source: Embedding, goals: Embedding, agent_type: Int[Array, ""], feature: int
+    source: Embedding, goals: Embedding, agent_type: Int[Array | np.ndarray, ""], feature: int
 ) -> Float[Array, " candidate"]:
     """d_f from one agent's state to each candidate, embedded for agents of its type."""
     source = jax.tree.map(lambda x: x[feature : feature + 1], source)

@@ -1,0 +1,73 @@
+"""How long training a whole set of options takes, compilation included, and how much memory.
+
+    python -m benchmarks.option_speed lbf-15x15-4p-3f --json
+
+The paper's numbers: 20 options for Level-Based Foraging, 40 for Overcooked, a million steps each.
+"""
+
+import argparse
+import json
+import time
+from dataclasses import replace
+
+import jax
+
+from cooptions.artifacts import provenance
+from cooptions.config import Config
+from cooptions.discovery import fit_representation, fit_spectrum
+from cooptions.learners.q_learning import QLearner
+from cooptions.memory import stage_bytes
+from cooptions.options.train import OptionTraining, eigenoptions, option_tasks, train_options
+from cooptions.presets import preset, with_parts
+from cooptions.representations import Hit
+from cooptions.walks import WalkConfig, index_futures, walk
+
+
+def measure(config: Config) -> dict[str, object]:
+    """Discover briefly, train all options, and say what it took."""
+    dataset = index_futures(walks := walk(config.env, config.walk, config.keys("walk")))
+    representation = fit_representation(config.discovery, dataset, config.keys("representation"))
+    spectrum = fit_spectrum(config.discovery, representation, walks, config.keys("laplacian"))
+    keys = config.keys("options")
+    options = eigenoptions(config.env.num_agents, config.laplacian.num_eigenfunctions)
+    begun = time.perf_counter()
+    tasks = option_tasks(
+        config.env, config.columns, config.options, config.discovery, representation, spectrum, options, keys
+    )
+    estimate = stage_bytes(OptionTraining(QLearner(config.options.learner)), tasks, keys)
+    jax.block_until_ready(train_options(config.options, tasks, keys))
+    seconds = time.perf_counter() - begun
+    peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
+    return {
+        "scenario": config.scenario,
+        "options": len(options),
+        "seeds": config.seeds,
+        "steps_each": config.options.learner.steps,
+        "seconds": round(seconds, 1),
+        "steps_per_second": round(config.seeds * len(options) * config.options.learner.steps / seconds),
+        "estimated_gigabytes": round(estimate / 1e9, 3),
+        "peak_gigabytes": round(peak / 1e9, 3),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenario")
+    parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    config = with_parts(preset(arguments.scenario), {"representation": Hit(steps=500)})
+    learner = replace(config.options.learner, steps=arguments.steps)
+    config = replace(
+        config,
+        walk=WalkConfig(transitions=50_000),
+        seeds=arguments.seeds,
+        options=replace(config.options, learner=learner),
+    )
+    result = measure(config) | {"made_by": provenance()}
+    print(json.dumps(result, indent=None if arguments.json else 1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Repeated cycles with one eigenfunction each (paper, appendix on ROD cycles): how much they differ from each other."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from cooptions.artifacts import RunDirectory
+from cooptions.ceo import CeoConfig, Cycle, ceo_cycles
+from cooptions.config import Config
+from cooptions.figures.eigenvectors import held_places
+from cooptions.figures.maps import show_map, sweep
+from cooptions.figures.n_distance import PAIRS
+from cooptions.progress import Progress
+
+
+def plot_ceo(config: Config, run: RunDirectory) -> Figure:
+    """One column a cycle, one row for each of the first two places at which the paper holds the teammates."""
+    held = [held_places(config, pair) for pair in PAIRS[:2]]  # another scenario is refused before any work
+    return draw_cycles(ceo_cycles(config, CeoConfig(), run.file("ceo"), Progress(Console(stderr=True))), held)
+
+
+def draw_cycles(cycles: Sequence[Cycle], held: Sequence[np.ndarray]) -> Figure:
+    """The eigenfunction of every cycle as the last agent moves, with its |cosine| to the first cycle's above."""
+    team = cycles[0].config.team
+    canvas = Figure(figsize=(1.35 * len(cycles) + 0.6, 1.4 * len(held) + 0.6), layout="constrained")
+    axes = canvas.subplots(len(held), len(cycles), squeeze=False)
+    for number, (cycle, column) in enumerate(zip(cycles, axes.T, strict=True), start=1):
+        for ax, others in zip(column, held, strict=True):
+            show_map(ax, team, sweep(team, cycle.eigenfunctions, others, agent=len(others))[0], others)
+        alike = f"$|\\cos|$ {abs(cycle.cosines[0]):.2f}" if number > 1 else " "
+        column[0].set_title(f"cycle {number}\n{alike}", fontsize=9)
+    for ax, others in zip(axes[:, 0], held, strict=True):
+        ax.set_ylabel(", ".join(f"({place[0]:g}, {place[1]:g})" for place in others), fontsize=8)
+    return canvas

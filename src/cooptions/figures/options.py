@@ -1,0 +1,45 @@
+"""Roll-outs of the first options of a run (paper, Figures 3 and 10)."""
+
+import jax
+import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from cooptions.artifacts import RunDirectory
+from cooptions.config import Config
+from cooptions.figures.methods import Discovered, discovered
+from cooptions.figures.panels import Panel
+from cooptions.figures.rollouts import plot_rollouts
+from cooptions.options.execution import Execution, follow_all
+from cooptions.options.task import collect_starts
+from cooptions.progress import Progress
+from cooptions.representations.base import FindsFermat
+from cooptions.stages import options_stage
+
+NUM_OPTIONS = 4
+NUM_STARTS = 3
+
+
+def plot_option_rollouts(config: Config, run: RunDirectory) -> Figure:
+    """Columns: the first options; rows: random starts. Bars: the n-distance of each feature where it ended."""
+    options = jax.tree.map(lambda leaf: leaf[0], options_stage(config, run, Progress(Console(stderr=True))))
+    found = discovered(config, run)
+    begun = collect_starts(config.env, NUM_STARTS, config.options.start_steps, key=config.keys("figure")[0])
+    followed = follow_all(config.env, options, begun, key=config.keys("figure")[0])
+    columns = range(min(NUM_OPTIONS, options.num_options))
+    panels = [
+        [_panel(config, found, jax.tree.map(lambda leaf, o=o, s=s: leaf[o, s], followed)) for o in columns]
+        for s in range(NUM_STARTS)
+    ]
+    return plot_rollouts(config.env, panels, [options.options[column].name for column in columns])
+
+
+def _panel(config: Config, found: Discovered, followed: Execution) -> Panel:
+    final = followed.agent_states[-1][:, np.array(config.columns)]
+    representation, fermat = config.representation, None
+    if isinstance(representation, FindsFermat) and len(config.columns) == len(config.env.features):
+        fermat = np.asarray(representation.fermat_state(config.team, found.representation, final))
+    z = np.asarray(found.encode(final))
+    return Panel(
+        np.asarray(followed.agent_states), int(followed.length), z, representation.z_names(config.team), fermat
+    )

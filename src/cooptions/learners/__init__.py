@@ -1,0 +1,1 @@
+"""Learners: one for values (IQL, VDN, options), one for policies (IPPO, MAPPO)."""

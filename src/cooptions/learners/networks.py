@@ -1,0 +1,106 @@
+"""The network of an agent: layers for what it sees, memory if it has one, and a head."""
+
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.errors import require
+from cooptions.nn import GRU, MLP, Convolution
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Layers of an agent's network."""
+
+    hidden: tuple[int, ...] = (64, 64)
+    """Widths of the layers; with memory, the last one is its width."""
+    channels: tuple[int, ...] = (16, 16, 16)
+    """Channels of the convolutions in front, where observations are pictures."""
+    kernels: tuple[int, ...] = (5, 3, 3)
+    """Their sizes."""
+    recurrent: bool = False
+    """Whether agents remember: a gated recurrent unit."""
+    shared: bool = False
+    """Whether all agents use one network; what is observed must then tell them apart."""
+
+    def __post_init__(self) -> None:
+        least = 2 if self.recurrent else 1
+        require(len(self.hidden) >= least, f"network.hidden needs at least {least} layers, not {len(self.hidden)}")
+        require(
+            len(self.channels) == len(self.kernels),
+            f"network.kernels must be one for each of {len(self.channels)} channels, not {len(self.kernels)}",
+        )
+
+    @property
+    def memory_size(self) -> int:
+        return self.hidden[-1] if self.recurrent else 0
+
+
+class Network(eqx.Module):
+    """One agent's network."""
+
+    convolutions: list[Convolution]
+    body: MLP
+    memory: GRU | None
+    head: MLP
+
+    def __init__(self, shape: tuple[int, ...], config: NetworkConfig, num_outputs: int, *, key: PRNGKeyArray) -> None:
+        picture_key, body_key, memory_key, head_key = jax.random.split(key, 4)
+        picture = len(shape) == 3
+        sizes = (shape[-1], *config.channels) if picture else ()
+        keys = jax.random.split(picture_key, len(config.kernels))
+        layers = zip(config.kernels, sizes[:-1], sizes[1:], keys, strict=True) if picture else ()
+        self.convolutions = [Convolution(kernel, num_in, num_out, key=k) for kernel, num_in, num_out, k in layers]
+        num_inputs = int(np.prod(shape[:2])) * config.channels[-1] if picture else int(np.prod(shape))
+        widths = config.hidden[:-1] if config.recurrent else config.hidden
+        self.body = MLP((num_inputs, *widths), key=body_key)
+        self.memory = GRU(widths[-1], config.hidden[-1], key=memory_key) if config.recurrent else None
+        self.head = MLP((config.hidden[-1], num_outputs), key=head_key, scale=0.01)
+
+    def __call__(
+        self,
+        memory: Float[Array, "*batch memory"],
+        observation: Shaped[Array, "time *batch_and_shape"],
+        first: Bool[Array, "time *batch"],
+    ) -> tuple[Float[Array, "*batch memory"], Float[Array, "time *batch output"]]:
+        """What follows a sequence of observations; `first` marks those that begin an episode."""
+        x = observation.astype(jnp.float32)
+        for convolution in self.convolutions:
+            x = jax.nn.relu(convolution(x))
+        x = jax.nn.relu(self.body(x.reshape(*first.shape, -1)))
+        if self.memory is not None:
+            memory, x = self.memory(memory, x, first)
+        return memory, self.head(x)
+
+
+def init_team(env: AbstractEnv, config: NetworkConfig, num_outputs: int, *, key: PRNGKeyArray) -> Network:
+    """A network for every agent, stacked [agent, ...], or one for all."""
+    _, timestep = jax.eval_shape(env.reset, key)
+    make = partial(Network, timestep.observation.shape[1:], config, num_outputs)
+    if config.shared:
+        return make(key=key)
+    return jax.vmap(lambda key: make(key=key))(jax.random.split(key, env.num_agents))
+
+
+def init_memory(env: AbstractEnv, config: NetworkConfig, num_envs: int) -> Float[Array, "env agent memory"]:
+    return jnp.zeros((num_envs, env.num_agents, config.memory_size))
+
+
+def apply_team(
+    network: Network,
+    config: NetworkConfig,
+    memory: Float[Array, "env agent memory"],
+    observation: Shaped[Array, "time env agent *shape"],
+    first: Bool[Array, "time env"],
+) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent output"]]:
+    """Every agent's network on what it observed."""
+    if config.shared:
+        return network(memory, observation, jnp.broadcast_to(first[..., None], observation.shape[:3]))
+    each = jax.vmap(lambda net, memory, seen: net(memory, seen, first), in_axes=(0, 1, 2), out_axes=(1, 2))
+    return each(network, memory, observation)

@@ -1,0 +1,1 @@
+"""Joint options: how they are trained, kept, looked at and executed."""

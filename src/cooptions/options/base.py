@@ -1,0 +1,86 @@
+"""What joint options are: behaviours that several agents begin, follow and end together."""
+
+import abc
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from cooptions.errors import require
+
+
+@dataclass(frozen=True)
+class Option:
+    """Who takes part in an option, and how it starts."""
+
+    name: str
+    members: tuple[bool, ...]
+    """Which agents execute it. The others go on choosing for themselves."""
+    threshold: int
+    """Votes of members that start it; all of them in the paper."""
+    eigenfunction: int = 0
+    """The eigenfunction it follows, counted from 1; 0 if it follows none."""
+    sign: int = 0
+    """Whether it seeks high values (1) or low ones (-1)."""
+
+    def __post_init__(self) -> None:
+        num = sum(self.members)
+        require(num >= 1, f"option {self.name}: members must not be empty")
+        require(1 <= self.threshold <= num, f"option {self.name}: threshold must be 1 to {num}, not {self.threshold}")
+
+
+class AbstractOptions(eqx.Module):
+    """A set of joint options for one team, learned or written by hand."""
+
+    @property
+    @abc.abstractmethod
+    def options(self) -> tuple[Option, ...]: ...
+
+    @property
+    @abc.abstractmethod
+    def max_steps(self) -> int:
+        """Steps after which an option ends in any case."""
+
+    @property
+    def epsilon(self) -> float:
+        """How often an executing agent takes a random action instead of the option's."""
+        return 0.0
+
+    @abc.abstractmethod
+    def actions(
+        self,
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, "option agent"]:
+        """What every option would have its agents do here; the number of actions means "terminate"."""
+
+    def actions_of(
+        self,
+        option: Int[Array, ""],
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, " agent"]:
+        """What one option would have its agents do; a set whose options are costly works out that one alone."""
+        return self.actions(agent_states, observation, action_mask)[option]
+
+    @property
+    def num_options(self) -> int:
+        return len(self.options)
+
+    @property
+    def members(self) -> np.ndarray:
+        """Bool[option, agent]."""
+        return np.array([option.members for option in self.options])
+
+    @property
+    def thresholds(self) -> np.ndarray:
+        """Int[option]."""
+        return np.array([option.threshold for option in self.options])
+
+    def terminates(self, actions: Int[Array, "option agent"], terminate: int) -> Bool[Array, " option"]:
+        """Which options end: those whose members all want to."""
+        return jnp.all((actions == terminate) | ~self.members, axis=1)

@@ -1,0 +1,93 @@
+"""Executing options: roll-outs from many starts, and what they did to the team."""
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.rollout import Runners, uniform_action
+from cooptions.options.base import AbstractOptions
+from cooptions.types import Feature
+
+
+class Execution(eqx.Module):
+    """One option, followed from one start until it ends. What comes after `length` steps repeats the last state."""
+
+    states: Any
+    """The environment's states, [time + 1, ...]."""
+    agent_states: Float[Array, "*batch time_and_one agent feature"]
+    actions: Int[Array, "*batch time agent"]
+    """What the agents did; the number of actions means "terminate"."""
+    length: Int[Array, "*batch"]
+    terminated: Bool[Array, "*batch"]
+    """Whether the team ended it, not the step limit or the environment."""
+
+
+def follow(
+    env: AbstractEnv, options: AbstractOptions, option: Int[Array, ""], begun: Runners, *, key: PRNGKeyArray
+) -> Execution:
+    """Follow one option from one state; agents act at random with the option's epsilon, and end it greedily."""
+    members = jnp.asarray(options.members)[option]
+
+    def wanted_at(now: Runners) -> Int[Array, " agent"]:
+        timestep = now.timestep
+        return options.actions_of(option, env.agent_states(now.state), timestep.observation, timestep.action_mask)
+
+    def step(carry: tuple[Runners, Array, Array], time: Array) -> tuple[tuple[Runners, Array, Array], Any]:
+        now, over, terminated = carry
+        coin_key, action_key, env_key = jax.random.split(jax.random.fold_in(key, time), 3)
+        mask, wanted = now.timestep.action_mask, wanted_at(now)
+        ends = ~over & jnp.all((wanted == env.num_actions) | ~members)
+        explores = jax.random.uniform(coin_key, (env.num_agents,)) < options.epsilon
+        action = jnp.where(explores, uniform_action(mask, key=action_key), wanted)
+        executed = jnp.where(action == env.num_actions, env.noop, action)
+        over, terminated = over | ends, terminated | ends
+        stepped = Runners(*env.step(now.state, executed, env_key))
+        onward = jax.tree.map(lambda new, old: jnp.where(over, old, new), stepped, now)
+        recorded = jnp.where(over, env.num_actions, action)
+        final = over | (stepped.timestep.discount == 0)
+        return (onward, final, terminated), (onward.state, recorded, ~over)
+
+    begin = (begun, jnp.bool_(False), jnp.bool_(False))
+    (end, over, terminated), (states, actions, active) = jax.lax.scan(step, begin, jnp.arange(options.max_steps))
+    terminated |= ~over & jnp.all((wanted_at(end) == env.num_actions) | ~members)
+    states = jax.tree.map(lambda first, rest: jnp.concatenate([first[None], rest]), begun.state, states)
+    return Execution(states, jax.vmap(env.agent_states)(states), actions, active.sum(), terminated)
+
+
+@partial(jax.jit, static_argnums=0)
+def follow_all(env: AbstractEnv, options: AbstractOptions, begun: Runners, *, key: PRNGKeyArray) -> Execution:
+    """Every option from every start: [option, start, ...]."""
+    num_starts = begun.timestep.last.shape[0]
+
+    def one_option(option: Int[Array, ""]) -> Execution:
+        keys = jax.random.split(jax.random.fold_in(key, option), num_starts)
+        return jax.vmap(lambda begun, key: follow(env, options, option, begun, key=key))(begun, keys)
+
+    return jax.lax.map(one_option, jnp.arange(options.num_options))
+
+
+def spreads(
+    features: tuple[Feature, ...],
+    agent_features: Bool[np.ndarray, "agent feature"],
+    agent_states: Float[Array | np.ndarray, "*batch agent feature"],
+) -> Float[np.ndarray, "*batch feature"]:
+    """How far the agents that have a feature stand apart in it.
+
+    For ordered features the sum of distances to their median, for categoricals how many differ from the commonest.
+    """
+    columns = []
+    for index, feature in enumerate(features):
+        values = np.asarray(agent_states)[..., agent_features[:, index], index]
+        if feature.kind == "categorical":
+            counts = (values[..., None] == np.arange(feature.size)).sum(axis=-2)
+            columns.append(values.shape[-1] - counts.max(axis=-1))
+        else:
+            middle = np.median(values, axis=-1, keepdims=True)
+            columns.append(np.abs(values - middle).sum(axis=-1))
+    return np.stack(columns, axis=-1).astype(np.float64)

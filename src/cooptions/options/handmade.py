@@ -1,0 +1,119 @@
+"""Joint options written by hand for agents that move on a grid: what discovery should find, at its best."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.grid import MOVES
+from cooptions.errors import require
+from cooptions.options.base import AbstractOptions, Option
+
+Place = Float[Array, "agent 2"]
+Goal = Callable[[Place, Place, np.ndarray], Place]
+"""(where the agents are, the middle of those that have a coordinate, the corner of each) -> where they want to be."""
+
+GOALS: dict[str, Goal] = {
+    "same x": lambda place, middle, corner: jnp.stack([middle[:, 0], place[:, 1]], axis=1),
+    "same y": lambda place, middle, corner: jnp.stack([place[:, 0], middle[:, 1]], axis=1),
+    "gather": lambda place, middle, corner: middle,
+    "spread": lambda place, middle, corner: jnp.asarray(corner),
+}
+
+ENDS = np.array([[0, 0], [1, 1], [0, 1], [1, 0]])
+"""Which end of x and of y the first, second, ... agent takes that has one: two take opposite corners."""
+
+
+class HandmadeOptions(AbstractOptions):
+    """The whole team walks to where an option wants it: each agent by any available move that brings it nearer.
+
+    The longer way first: as long as both coordinates differ, one of two moves may be blocked. An agent without such a
+    move wants to terminate, be it there or behind others. The middle is the lower median in each coordinate, which
+    stays where it is while the agents gather there.
+    """
+
+    described: tuple[Option, ...] = eqx.field(static=True)
+    columns: tuple[int, int] = eqx.field(static=True)
+    """Which features are x and y."""
+    sizes: tuple[int, int] = eqx.field(static=True)
+    agent_features: tuple[tuple[bool, bool], ...] = eqx.field(static=True)
+    """Which agents have an x, and a y."""
+    step_limit: int = eqx.field(static=True)
+    noise: float = eqx.field(static=True)
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return self.described
+
+    @property
+    def max_steps(self) -> int:
+        return self.step_limit
+
+    @property
+    def epsilon(self) -> float:
+        return self.noise
+
+    def actions(
+        self,
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, "option agent"]:
+        place = agent_states[:, np.array(self.columns)]
+        middle = jnp.broadcast_to(self._middle(place), place.shape)
+        has = np.array(self.agent_features)
+        rank = (has.cumsum(axis=0) - 1) % len(ENDS)
+        corner = ENDS[rank, np.arange(2)] * (np.array(self.sizes) - 1)
+        goals = jnp.stack([GOALS[option.name](place, middle, corner) for option in self.options])
+        away = (goals[:, :, None] - place[None, :, None] - MOVES) * has[:, None]
+        distance = jnp.where(action_mask[:, : len(MOVES)], (away**2).sum(axis=-1), jnp.inf)
+        # Standing still is move 0 and the first of equals: what beats it brings the agent nearer.
+        best = jnp.argmin(distance, axis=-1)
+        waits = _waits(place[None] + jnp.asarray(MOVES)[best], best != 0)
+        return jnp.where(waits, 0, jnp.where(best == 0, action_mask.shape[1], best))
+
+    def _middle(self, place: Place) -> Float[Array, " 2"]:
+        """The lower median of each coordinate, over the agents that have it."""
+        columns = []
+        for axis, has in enumerate(np.array(self.agent_features).T):
+            ordered = jnp.sort(place[:, axis][has])
+            columns.append(ordered[(ordered.shape[0] - 1) // 2] if has.any() else jnp.float32(0.0))
+        return jnp.stack(columns)
+
+
+def _waits(target: Float[Array, "option agent 2"], moves: Bool[Array, "option agent"]) -> Bool[Array, "option agent"]:
+    """Who lets an earlier agent go first to the cell both head for: where cells cannot be shared, neither would."""
+    same = jnp.all(target[:, :, None] == target[:, None], axis=-1) & moves[:, :, None] & moves[:, None]
+    return jnp.any(jnp.tril(same, -1), axis=-1)
+
+
+def handmade_options(
+    env: AbstractEnv, names: tuple[str, ...] = tuple(GOALS), *, max_steps: int = 50, epsilon: float = 0.0
+) -> HandmadeOptions:
+    """Options by name for an environment with coordinates x and y, whose first actions are those of `Grid`.
+
+    That is: stand still, then one step down and up along x, and along y (grid and LBF).
+    """
+    unknown = [name for name in names if name not in GOALS]
+    require(not unknown, f"names: unknown {', '.join(unknown)}; there are {', '.join(GOALS)}")
+    found = {feature.name: index for index, feature in enumerate(env.features) if feature.kind == "coordinate"}
+    require(
+        "x" in found and "y" in found, f"env: {type(env).__name__} needs the coordinates x and y among its features"
+    )
+    require(
+        env.noop == 0 and env.num_actions >= len(MOVES),
+        f"env: the first actions of {type(env).__name__} must be to stand still, x - 1, x + 1, y - 1, y + 1",
+    )
+    columns = found["x"], found["y"]
+    everyone = (True,) * env.num_agents
+    return HandmadeOptions(
+        described=tuple(Option(name, everyone, env.num_agents) for name in names),
+        columns=columns,
+        sizes=(env.features[columns[0]].size, env.features[columns[1]].size),
+        agent_features=tuple((bool(row[columns[0]]), bool(row[columns[1]])) for row in env.agent_features),
+        step_limit=max_steps,
+        noise=epsilon,
+    )

@@ -1,0 +1,310 @@
+"""The MacDec-POMDP as an environment: actions are primitives and votes for joint options (paper, Section 3.3)."""
+
+import dataclasses
+from typing import Any, Literal, TypeVar, get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.rollout import uniform_action
+from cooptions.errors import require
+from cooptions.options.base import AbstractOptions
+from cooptions.types import Feature, MacroStep, TimeStep
+
+Keep = Literal["none", "majority", "all"]
+Initiation = Literal["everywhere", "acting"]
+Observe = Literal["own", "team"]
+State = TypeVar("State")
+
+
+def ballots(
+    action: Int[Array, " agent"], members: Bool[np.ndarray, "option agent"], num_primitives: int
+) -> Bool[Array, "option agent"]:
+    """Who votes for which option: only the votes of members count."""
+    option = np.arange(members.shape[0])[:, None]
+    return members & (action[None] == num_primitives + option)
+
+
+def elect(votes: Bool[Array, "option agent"], thresholds: Int[np.ndarray, " option"]) -> Int[Array, ""]:
+    """The option that starts, or -1: among several with enough votes, which sub-teams may bring about, the first."""
+    enough = votes.sum(axis=1) >= thresholds
+    return jnp.where(enough.any(), jnp.argmax(enough), -1)
+
+
+def votes_to_go_on(members: Bool[np.ndarray, "option agent"], keep: Keep) -> Int[np.ndarray, " option"]:
+    """How many members must want an active option to go on: none, at least half, or all (the paper's rule)."""
+    num = members.sum(axis=1)
+    return {"none": 0 * num, "majority": (num + 1) // 2, "all": num}[keep]
+
+
+def rule(
+    active: Int[Array, ""],
+    votes: Bool[Array, "option agent"],
+    thresholds: Int[np.ndarray, " option"],
+    to_go_on: Int[np.ndarray, " option"],
+) -> tuple[Int[Array, ""], Bool[Array, ""]]:
+    """The option of this step, or -1, and whether it is the active one going on.
+
+    An active option without enough votes is interrupted, and this step is a vote like any other.
+    """
+    goes_on = (active >= 0) & (votes.sum(axis=1) >= to_go_on)[active]
+    return jnp.where(goes_on, active, elect(votes, thresholds)), goes_on
+
+
+def consistent(
+    executed: Int[Array, " agent"], planned: Int[Array, "option agent"], members: Bool[np.ndarray, "option agent"]
+) -> Bool[Array, " option"]:
+    """Which options would have had every member do what it did."""
+    return jnp.all((planned == executed[None]) | ~members, axis=1)
+
+
+def share(observation: Shaped[Array, "agent width"]) -> Shaped[Array, "agent all"]:
+    """Each agent's observation, then its teammates' in the order of the team."""
+    num = observation.shape[0]
+    order = np.array([[agent, *(mate for mate in range(num) if mate != agent)] for agent in range(num)])
+    return observation[order].reshape(num, -1)
+
+
+class AbstractWrapper(eqx.Module, AbstractEnv[State]):
+    """An environment around another, with the same team and the same scores."""
+
+    env: eqx.AbstractVar[AbstractEnv]
+
+    @property
+    def num_agents(self) -> int:
+        return self.env.num_agents
+
+    @property
+    def noop(self) -> int:
+        return self.env.noop
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        return self.env.features
+
+    @property
+    def agent_features(self) -> np.ndarray:
+        return self.env.agent_features
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return self.env.score_names
+
+    @property
+    def shaping_horizon(self) -> int:
+        return self.env.shaping_horizon
+
+
+class MacroState(eqx.Module):
+    """The environment, the option being executed there, and what every option would do next."""
+
+    inner: Any
+    active: Int[Array, ""]
+    """-1 for none."""
+    age: Int[Array, ""]
+    """Steps since the active option began."""
+    available: Bool[Array, "agent primitive"]
+    intended: Int[Array, "option agent"]
+    """What every option would have its agents do here; the number of primitives means "terminate"."""
+
+
+class MacroEnv(AbstractWrapper[MacroState]):
+    """An environment whose actions are its primitives, then one vote for each joint option.
+
+    - Vote. While no option is active, an agent does a primitive or votes. An option starts once its members' votes
+      reach its threshold; from this very step on all members follow it, whatever they chose. One option is active
+      at a time: if several have enough votes, the first. Whoever votes in vain stands still for that step.
+    - Execution. A member does what the option says; if that is "terminate", or not available, it stands still. With
+      the options' epsilon it does any available primitive instead. Other agents go on with primitives of their own.
+    - Interruption. While an option is active, a member's action is read as a vote: to go on, or not (see `keep`).
+    - End. An option ends where all its members want to terminate, after `max_steps`, and with the episode.
+    """
+
+    env: AbstractEnv = eqx.field(static=True)
+    options: AbstractOptions
+    keep: Keep = eqx.field(static=True, default="none")
+    """How many members must vote for an active option so that it goes on: "none" (it is never interrupted),
+    "majority" (at least half), or "all" (any of them interrupts it: the paper's rule)."""
+    initiation: Initiation = eqx.field(static=True, default="everywhere")
+    """Where an option can be voted for: "everywhere" (paper), or "acting": not where it would end at once."""
+    observe: Observe = eqx.field(static=True, default="own")
+    """What an agent sees: its "own" observation, or the "team"'s, its own first (the paper's shared observations)."""
+
+    def __check_init__(self) -> None:
+        for name, kind in (("keep", Keep), ("initiation", Initiation), ("observe", Observe)):
+            value = getattr(self, name)
+            require(value in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
+        for option in self.options.options:
+            require(
+                len(option.members) == self.num_agents,
+                f"options: {option.name} is for {len(option.members)} agents, the environment has {self.num_agents}",
+            )
+        if self.observe == "team":
+            _, timestep = jax.eval_shape(self.env.reset, jax.random.key(0))
+            shape = timestep.observation.shape[1:]
+            require(len(shape) == 1, f'observe: "team" needs vector observations, these have shape {shape}; use "own"')
+
+    @property
+    def num_primitives(self) -> int:
+        return self.env.num_actions
+
+    @property
+    def num_options(self) -> int:
+        return self.options.num_options
+
+    @property
+    def num_actions(self) -> int:
+        return self.num_primitives + self.num_options
+
+    def reset(self, key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
+        inner, timestep = self.env.reset(key)
+        state = self._arrive(inner, timestep, jnp.int32(-1), jnp.int32(0))
+        nothing = jnp.zeros(self.num_options, bool)
+        still = jnp.full(self.num_agents, self.noop, jnp.int32)
+        return state, self._timestep(state, timestep, MacroStep(state.active, state.age, still, nothing, nothing))
+
+    def step(self, state: MacroState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
+        noise_key, env_key = jax.random.split(key)
+        option, age = self.decide(state, action)
+        # Who wants to terminate and must not yet stands still: that, too, is what the option would have it do.
+        planned = jnp.where(state.intended == self.num_primitives, self.noop, state.intended)
+        led = (option >= 0) & jnp.asarray(self.options.members)[option]
+        own = jnp.where(action < self.num_primitives, action, self.noop)
+        executed = jnp.where(led, self._disturb(planned[option], state.available, key=noise_key), own)
+        inner, timestep = self.env.step(state.inner, executed, env_key)
+        state = self._arrive(inner, timestep, option, age + 1)
+        macro = MacroStep(
+            active=state.active,
+            age=state.age,
+            action=jnp.where(led, executed, action).astype(jnp.int32),
+            consistent=consistent(executed, planned, self.options.members),
+            continues=~self._ends(state) & (timestep.discount > 0),
+        )
+        return state, self._timestep(state, timestep, macro)
+
+    def decide(self, state: MacroState, action: Int[Array, " agent"]) -> tuple[Int[Array, ""], Int[Array, ""]]:
+        """The option that is executed at this step, or -1, and its age so far."""
+        options = self.options
+        votes = ballots(action, options.members, self.num_primitives) & self._offered(state)[:, None]
+        to_go_on = votes_to_go_on(options.members, self.keep)
+        option, goes_on = rule(state.active, votes, options.thresholds, to_go_on)
+        return option.astype(jnp.int32), jnp.where(goes_on, state.age, 0)
+
+    def agent_states(self, state: MacroState) -> Float[Array, "agent feature"]:
+        return self.env.agent_states(state.inner)
+
+    def _arrive(self, inner: Any, timestep: TimeStep, option: Int[Array, ""], age: Int[Array, ""]) -> MacroState:
+        """The state after a step under `option`, which may end here."""
+        intended = self._intended(inner, timestep)
+        ends = self.options.terminates(intended, self.num_primitives)[option]
+        goes_on = (option >= 0) & ~ends & (age < self.options.max_steps) & ~timestep.last
+        active, age = jnp.where(goes_on, option, -1), jnp.where(goes_on, age, 0)
+        return MacroState(inner, active, age, timestep.action_mask, intended)
+
+    def _intended(self, inner: Any, timestep: TimeStep) -> Int[Array, "option agent"]:
+        """What every option wants of its agents; to stand still where that is not available."""
+        mask = timestep.action_mask
+        wanted = self.options.actions(self.env.agent_states(inner), timestep.observation, mask)
+        possible = jnp.pad(mask, ((0, 0), (0, 1)), constant_values=True)[np.arange(self.num_agents), wanted]
+        return jnp.where(possible, wanted, self.noop).astype(jnp.int32)
+
+    def _ends(self, state: MacroState) -> Bool[Array, " option"]:
+        return self.options.terminates(state.intended, self.num_primitives)
+
+    def _offered(self, state: MacroState) -> Bool[Array, " option"]:
+        """Which options can be voted for."""
+        return ~self._ends(state) if self.initiation == "acting" else jnp.ones(self.num_options, bool)
+
+    def _disturb(
+        self, action: Int[Array, " agent"], available: Bool[Array, "agent primitive"], *, key: PRNGKeyArray
+    ) -> Int[Array, " agent"]:
+        """An executing agent acts at random now and then."""
+        if self.options.epsilon == 0:
+            return action
+        coin_key, action_key = jax.random.split(key)
+        explores = jax.random.uniform(coin_key, action.shape) < self.options.epsilon
+        return jnp.where(explores, uniform_action(available, key=action_key), action)
+
+    def _timestep(self, state: MacroState, timestep: TimeStep, macro: MacroStep) -> TimeStep:
+        observation = share(timestep.observation) if self.observe == "team" else timestep.observation
+        mask = self._action_mask(state)
+        return dataclasses.replace(timestep, observation=observation, action_mask=mask, macro=macro)
+
+    def _action_mask(self, state: MacroState) -> Bool[Array, "agent action"]:
+        """Primitives, and the options an agent has a say in; a member of an active option may want it to go on.
+
+        If nothing can interrupt an option, its members have no other choice, and nobody else can vote meanwhile.
+        """
+        running = state.active >= 0
+        votes = jnp.asarray(self.options.members).T & self._offered(state)
+        led = running & jnp.asarray(self.options.members)[state.active]
+        going_on = led[:, None] & (jnp.arange(self.num_actions) == self.num_primitives + state.active)
+        if self.keep != "none":
+            return jnp.concatenate([state.available, votes], axis=1) | going_on
+        mask = jnp.concatenate([state.available, votes & ~running], axis=1)
+        return jnp.where(led[:, None], going_on, mask)
+
+
+class SmdpEnv(AbstractWrapper[MacroState]):
+    """A MacroEnv in which a step lasts until the chosen option ends: one decision, k steps.
+
+    The reward is the sum of gamma^j r_j. A learner multiplies what follows by its own gamma once a step, so `discount`
+    is gamma^(k-1) times the environment's, and their product gamma^k. In the `MacroStep`, `action` is the option that
+    was executed (the primitive or the failed vote, where there was none) and `age` is k; what happened within an
+    option is not shown, so none is `consistent`.
+    """
+
+    env: MacroEnv
+    gamma: float = eqx.field(static=True)
+    """The learner's discount."""
+
+    def __check_init__(self) -> None:
+        require(0 <= self.gamma <= 1, f"gamma must lie in [0, 1], not {self.gamma}")
+        for option in self.env.options.options:
+            require(all(option.members), f"options: {option.name} leaves agents without a choice; use MacroEnv")
+
+    @property
+    def num_options(self) -> int:
+        return self.env.num_options
+
+    @property
+    def num_actions(self) -> int:
+        return self.env.num_actions
+
+    def reset(self, key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
+        return self.env.reset(key)
+
+    def step(self, state: MacroState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
+        option, _ = self.env.decide(state, action)
+        begun = self.env.step(state, action, jax.random.fold_in(key, 0))
+        choice = jnp.where(option >= 0, self.env.num_primitives + option, action).astype(jnp.int32)
+
+        def goes_on(carry: tuple[MacroState, TimeStep, Int[Array, ""]]) -> Bool[Array, ""]:
+            return carry[0].active >= 0
+
+        def go_on(carry: tuple[MacroState, TimeStep, Int[Array, ""]]) -> tuple[MacroState, TimeStep, Int[Array, ""]]:
+            state, so_far, steps = carry
+            state, timestep = self.env.step(state, choice, jax.random.fold_in(key, steps))
+            return state, self._join(so_far, timestep), steps + 1
+
+        state, timestep, steps = jax.lax.while_loop(goes_on, go_on, (*begun, jnp.int32(1)))
+        nothing = jnp.zeros(self.num_options, bool)
+        macro = MacroStep(state.active, steps, choice, nothing, nothing)
+        return state, dataclasses.replace(timestep, macro=macro)
+
+    def agent_states(self, state: MacroState) -> Float[Array, "agent feature"]:
+        return self.env.agent_states(state)
+
+    def _join(self, so_far: TimeStep, timestep: TimeStep) -> TimeStep:
+        """One time step for both: a step that came after others is worth less."""
+        weight = self.gamma * so_far.discount
+        return dataclasses.replace(
+            timestep,
+            reward=so_far.reward + weight * timestep.reward,
+            shaped_reward=so_far.shaped_reward + weight * timestep.shaped_reward,
+            discount=weight * timestep.discount,
+        )

@@ -1,0 +1,64 @@
+"""Option sets: the trained policies of joint options, what they follow, and the environment they are for."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from cooptions.learners.networks import Network, NetworkConfig, apply_team
+from cooptions.learners.q_learning import greedy
+from cooptions.options.base import AbstractOptions, Option
+
+
+class OptionSet(AbstractOptions):
+    """Options whose policies are greedy in learned values, one network for each option and agent."""
+
+    network: Network
+    """Weights lead with [option, agent]."""
+    described: tuple[Option, ...] = eqx.field(static=True)
+    config: NetworkConfig = eqx.field(static=True)
+    step_limit: int = eqx.field(static=True)
+    noise: float = eqx.field(static=True)
+    fixed_last: bool = eqx.field(static=True)
+    """Whether "terminate" is worth 0 by definition; else it is the network's last output."""
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return self.described
+
+    @property
+    def max_steps(self) -> int:
+        return self.step_limit
+
+    @property
+    def epsilon(self) -> float:
+        return self.noise
+
+    def actions(
+        self,
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, "option agent"]:
+        return jax.vmap(lambda network: self._greedy(network, observation, action_mask))(self.network)
+
+    def actions_of(
+        self,
+        option: Int[Array, ""],
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, " agent"]:
+        network = jax.tree.map(lambda leaf: leaf[option], self.network)
+        return self._greedy(network, observation, action_mask)
+
+    def _greedy(
+        self, network: Network, observation: Shaped[Array, "agent *shape"], action_mask: Bool[Array, "agent action"]
+    ) -> Int[Array, " agent"]:
+        num_agents = observation.shape[0]
+        memory, begins = jnp.zeros((1, num_agents, 0)), jnp.ones((1, 1), bool)
+        _, values = apply_team(network, self.config, memory, observation[None, None], begins)
+        values, mask = values[0, 0], jnp.concatenate([action_mask, jnp.ones((num_agents, 1), bool)], axis=1)
+        if self.fixed_last:
+            values = jnp.concatenate([values, jnp.zeros((num_agents, 1))], axis=1)
+        return greedy(values, mask)

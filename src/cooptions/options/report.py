@@ -1,0 +1,258 @@
+"""What the options of a set do, in numbers: whom they bring together, how long they take, how they end."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from rich.table import Table
+from rich.text import Text
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.rollout import Runners
+from cooptions.options.base import AbstractOptions, Option
+from cooptions.options.execution import follow_all, spreads
+
+Value = Callable[[Float[Array, "agent feature"]], Float[Array, " k"]]
+"""All eigenfunctions at a joint state, of unit variance under the walk. The states have every feature of the env."""
+
+TOGETHER = 0.5
+"""An option brings a feature together if its spread ends at no more than this share of the start's, and of what random
+play ends with."""
+CLOSER = 0.8
+"""It brings a feature closer if both are no more than this."""
+APART = 1.2
+"""It spreads a feature if both are at least this. Otherwise it leaves it."""
+
+NUM_RANDOM_PLAYS = 4
+"""Times that random play starts from each state."""
+NUM_RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The mean spread at the end over that at the start, with its 95% bootstrap interval over starts."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class FeatureReport:
+    """What an option does to the spread of one feature. Where it never differs at the start, there are no ratios."""
+
+    name: str
+    start: float
+    """The mean spread over the starts: the sum of distances to the median, or how many differ from the commonest."""
+    end: float
+    """The mean spread where the option ended."""
+    ratio: Ratio | None
+    random_ratio: Ratio | None
+    """The same for random play from the same starts, from each for as many steps as the option took."""
+
+    @property
+    def effect(self) -> str:
+        """What became of the spread, in words to be filled with features; empty where there is nothing to say."""
+        if self.ratio is None or self.random_ratio is None:
+            return ""
+        shares = self.ratio.value, self.ratio.value / (self.random_ratio.value or 1.0)
+        if max(shares) <= TOGETHER:
+            return "brings {} together"
+        if max(shares) <= CLOSER:
+            return "brings {} closer"
+        return "spreads {}" if min(shares) >= APART else "leaves {}"
+
+
+@dataclass(frozen=True)
+class OptionReport:
+    """One option, followed from many starts."""
+
+    name: str
+    eigenfunction: int
+    """Counted from 1; 0 if it follows none."""
+    sign: int
+    eigenvalue: float | None
+    num_starts: int
+    features: tuple[FeatureReport, ...]
+    mean_length: float
+    length_quartiles: tuple[float, float, float]
+    share_terminated: float
+    """How often the team ended it, before the step limit."""
+    mean_gain: float | None
+    """How far the option climbed: sign x (eigenfunction at the end - at the start), in standard deviations."""
+
+    @property
+    def description(self) -> str:
+        """What it does, in one line made from the numbers."""
+        effects = {feature.effect: None for feature in self.features if feature.effect}
+        order = sorted(effects, key=lambda effect: effect.startswith("leaves"))
+        parts = [effect.format(_listed([f.name for f in self.features if f.effect == effect])) for effect in order]
+        return ", ".join(parts) or "finds no feature to differ in"
+
+
+class RandomPlay(AbstractOptions):
+    """Options that do anything and never end: what a trained one has to be compared with."""
+
+    num_agents: int = eqx.field(static=True)
+    num_plays: int = eqx.field(static=True)
+    step_limit: int = eqx.field(static=True)
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return (Option("random play", (True,) * self.num_agents, self.num_agents),) * self.num_plays
+
+    @property
+    def max_steps(self) -> int:
+        return self.step_limit
+
+    @property
+    def epsilon(self) -> float:
+        return 1.0
+
+    def actions(
+        self,
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, "option agent"]:
+        return jnp.zeros((self.num_plays, self.num_agents), jnp.int32)
+
+
+def report_options(
+    env: AbstractEnv,
+    options: AbstractOptions,
+    begun: Runners,
+    *,
+    value: Value | None = None,
+    eigenvalues: Float[Array | np.ndarray, " k"] | None = None,
+    key: PRNGKeyArray,
+) -> tuple[OptionReport, ...]:
+    """Follow every option from every start, and random play beside it."""
+    option_key, random_key = jax.random.split(key)
+    starts = jax.vmap(env.agent_states)(begun.state)
+    ends, length, terminated = _follow_to_end(env, options, begun, key=option_key)
+    gains = np.zeros((options.num_options, 0)) if value is None else _mean_gains(value, starts, ends)
+    play = RandomPlay(env.num_agents, NUM_RANDOM_PLAYS, options.max_steps)
+    random_spreads = _spreads(env, follow_all(env, play, begun, key=random_key).agent_states)
+    reports = []
+    for index, option in enumerate(options.options):
+        k, steps = option.eigenfunction, np.asarray(length[index])
+        alone = random_spreads[:, np.arange(len(steps)), steps].mean(axis=0)
+        early = np.asarray(terminated[index]) & (steps < options.max_steps)
+        reports.append(
+            OptionReport(
+                name=option.name,
+                eigenfunction=k,
+                sign=option.sign,
+                eigenvalue=float(eigenvalues[k - 1]) if eigenvalues is not None and k > 0 else None,
+                num_starts=len(steps),
+                features=_feature_reports(env, _spreads(env, starts), _spreads(env, ends[index]), alone),
+                mean_length=float(steps.mean()),
+                length_quartiles=tuple(map(float, np.percentile(steps, (25, 50, 75)))),
+                share_terminated=float(early.mean()),
+                mean_gain=float(option.sign * gains[index, k - 1]) if value is not None and k > 0 else None,
+            )
+        )
+    return tuple(reports)
+
+
+def rich_table(reports: Sequence[OptionReport]) -> Table:
+    """One row for each option, for a terminal."""
+    rows = [_cells(report) for report in reports]
+    table = Table(*(rows[0] if rows else ()))
+    for row in rows:
+        table.add_row(*map(Text, row.values()))
+    return table
+
+
+def markdown_table(reports: Sequence[OptionReport]) -> str:
+    """One row for each option, for a page."""
+    rows = [_cells(report) for report in reports]
+    headings = list(rows[0]) if rows else []
+    lines = [headings, ["---"] * len(headings), *(list(row.values()) for row in rows)]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines if line)
+
+
+def _cells(report: OptionReport) -> dict[str, str]:
+    """A row of the table by its headings."""
+    low, _, high = report.length_quartiles
+    return {
+        "option": report.name,
+        "eigenvalue": "-" if report.eigenvalue is None else f"{report.eigenvalue:.3f}",
+        "what it does": report.description,
+        **{f"spread of {feature.name} (random)": _spread(feature) for feature in report.features},
+        "steps (quartiles)": f"{report.mean_length:.1f} ({low:g} to {high:g})",
+        "ends by itself": f"{report.share_terminated:.0%}",
+        "gain": "-" if report.mean_gain is None else f"{report.mean_gain:+.2f}",
+    }
+
+
+def _spread(feature: FeatureReport) -> str:
+    return "-" if feature.random_ratio is None else f"{feature.ratio} ({feature.random_ratio.value:.2f})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """x, y and z."""
+    *rest, last = names
+    return f"{', '.join(rest)} and {last}" if rest else last
+
+
+@partial(jax.jit, static_argnums=0)
+def _follow_to_end(
+    env: AbstractEnv, options: AbstractOptions, begun: Runners, *, key: PRNGKeyArray
+) -> tuple[Float[Array, "option start agent feature"], Int[Array, "option start"], Bool[Array, "option start"]]:
+    """Where every option leads, after how many steps, and whether the team ended it; states between are not kept."""
+    followed = follow_all(env, options, begun, key=key)
+    return followed.agent_states[:, :, -1], followed.length, followed.terminated
+
+
+def _mean_gains(
+    value: Value, starts: Float[Array, "start agent feature"], ends: Float[Array, "option start agent feature"]
+) -> Float[np.ndarray, "option k"]:
+    """How far every option raised every eigenfunction on average."""
+    many = jax.jit(jax.vmap(value))
+    before = many(starts)
+    return np.stack([np.asarray(many(reached) - before, np.float64).mean(axis=0) for reached in ends])
+
+
+def _spreads(env: AbstractEnv, agent_states: Float[Array, "*batch agent feature"]) -> Float[np.ndarray, "*batch f"]:
+    return spreads(env.features, env.agent_features, agent_states)
+
+
+def _feature_reports(
+    env: AbstractEnv,
+    start: Float[np.ndarray, "start feature"],
+    end: Float[np.ndarray, "start feature"],
+    random_end: Float[np.ndarray, "start feature"],
+) -> tuple[FeatureReport, ...]:
+    ratios, random_ratios = _ratios(start, end), _ratios(start, random_end)
+    rows = zip(env.features, start.mean(axis=0), end.mean(axis=0), ratios, random_ratios, strict=True)
+    return tuple(
+        FeatureReport(feature.name, float(before), float(after), ratio, alone)
+        for feature, before, after, ratio, alone in rows
+    )
+
+
+def _ratios(start: Float[np.ndarray, "start feature"], end: Float[np.ndarray, "start feature"]) -> list[Ratio | None]:
+    """The ratio of the means of every feature; the starts are resampled, each together with its end."""
+    num = len(start)
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(num, np.full(num, 1 / num), size=NUM_RESAMPLES)
+    ratios = []
+    for before, after in zip(start.T, end.T, strict=True):
+        denominators = counts @ before
+        if before.mean() == 0:
+            ratios.append(None)
+            continue
+        draws = (counts @ after)[denominators > 0] / denominators[denominators > 0]
+        low, high = np.percentile(draws, (2.5, 97.5))
+        ratios.append(Ratio(float(after.mean() / before.mean()), float(low), float(high)))
+    return ratios

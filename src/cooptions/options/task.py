@@ -1,0 +1,127 @@
+"""The task an option is trained on: climb an eigenfunction of the team's relations, and end when nothing is left."""
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from cooptions.discovery import Discovery, Spectrum
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.rollout import Runners, advance, start, uniform_action
+from cooptions.types import Feature, TimeStep, restart
+
+
+class TaskState(eqx.Module):
+    """The environment, the eigenfunction's value there, the option's age, and what it has gained."""
+
+    inner: Any
+    value: Float[Array, ""]
+    age: Int[Array, ""]
+    gain: Float[Array, ""]
+
+
+class OptionTask(eqx.Module, AbstractEnv[TaskState]):
+    """An environment with one more action, "terminate", and the reward e(s') - e(s) (paper, Section 2.2).
+
+    e is a weighted sum of eigenfunctions: plus or minus one of them for an eigenoption. A step may cost something, and
+    each agent that does not stand still. The episode ends when all agents choose to terminate; one that does so alone
+    stands still. A time limit of the environment ends nothing here.
+    """
+
+    env: AbstractEnv = eqx.field(static=True)
+    discovery: Discovery = eqx.field(static=True)
+    columns: tuple[int, ...] = eqx.field(static=True)
+    """The features that discovery knows."""
+    step_cost: float = eqx.field(static=True)
+    effort: float = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
+    representation: Any
+    spectrum: Spectrum
+    weights: Float[Array, " k"]
+    starts: Runners
+    """Where to start: states of the environment and their time steps."""
+    start_values: Float[Array, "start k"]
+    """The eigenfunctions there."""
+
+    @property
+    def num_agents(self) -> int:
+        return self.env.num_agents
+
+    @property
+    def num_actions(self) -> int:
+        return self.env.num_actions + 1
+
+    @property
+    def noop(self) -> int:
+        return self.env.noop
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        return self.env.features
+
+    @property
+    def agent_features(self) -> np.ndarray:
+        return self.env.agent_features
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return "gain", "length"
+
+    def value(self, inner: Any) -> Float[Array, ""]:
+        """The eigenfunction at a state of the environment."""
+        states = self.env.agent_states(inner)[:, np.array(self.columns)]
+        return self.weights @ self.discovery.eigenfunctions(self.representation, self.spectrum, states)
+
+    def reset(self, key: PRNGKeyArray) -> tuple[TaskState, TimeStep]:
+        index = jax.random.randint(key, (), 0, self.start_values.shape[0])
+        begun = jax.tree.map(lambda leaf: leaf[index], self.starts)
+        state = TaskState(begun.state, self.weights @ self.start_values[index], jnp.int32(0), jnp.float32(0.0))
+        timestep = begun.timestep
+        return state, restart(timestep.observation, self._with_terminate(timestep.action_mask), num_scores=2)
+
+    def step(self, state: TaskState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[TaskState, TimeStep]:
+        wants_end = action == self.env.num_actions
+        inner, timestep = self.env.step(state.inner, jnp.where(wants_end, self.env.noop, action), key)
+        value, ends, age = self.value(inner), jnp.all(wants_end), state.age + 1
+        movers = jnp.sum(~wants_end & (action != self.env.noop))
+        reward = jnp.where(ends, 0.0, value - state.value - self.step_cost - self.effort * movers)
+        state = TaskState(inner, value, age, state.gain + reward)
+        return state, TimeStep(
+            observation=timestep.observation,
+            action_mask=self._with_terminate(timestep.action_mask),
+            reward=reward,
+            discount=1.0 - ends.astype(jnp.float32),
+            last=ends | (age >= self.max_steps) | (timestep.discount == 0),
+            score=jnp.stack([state.gain, age.astype(jnp.float32)]),
+        )
+
+    def agent_states(self, state: TaskState) -> Float[Array, "agent feature"]:
+        return self.env.agent_states(state.inner)
+
+    def _with_terminate(self, mask: Bool[Array, "agent action"]) -> Bool[Array, "agent action"]:
+        return jnp.concatenate([mask, jnp.ones((self.env.num_agents, 1), bool)], axis=1)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def collect_starts(env: AbstractEnv, num: int, max_steps: int, *, key: PRNGKeyArray) -> Runners:
+    """Where random play stands after up to `max_steps` steps.
+
+    Many environments always begin in the same state; an option has to work from anywhere.
+    """
+    start_key, length_key, walk_key = jax.random.split(key, 3)
+    lengths = jax.random.randint(length_key, (num,), 0, max_steps + 1)
+    runners = start(env, num, key=start_key)
+
+    def step(runners: Runners, time: Array) -> tuple[Runners, None]:
+        policy_key, step_key = jax.random.split(jax.random.fold_in(walk_key, time))
+        action = uniform_action(runners.timestep.action_mask, key=policy_key)
+        _, onward = advance(env, runners, action, key=step_key)
+        walks = time < lengths
+        kept = jax.vmap(lambda flag, new, old: jax.tree.map(lambda a, b: jnp.where(flag, a, b), new, old))
+        return kept(walks, onward, runners), None
+
+    return jax.lax.scan(step, runners, jnp.arange(max_steps))[0]

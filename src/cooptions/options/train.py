@@ -1,0 +1,208 @@
+"""Training all options of a set at once: an independent Q-learner for each eigenfunction and sign."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key, PRNGKeyArray, Shaped
+
+from cooptions.discovery import Discovery, Spectrum
+from cooptions.envs.base import AbstractEnv
+from cooptions.errors import require
+from cooptions.learners.networks import Network, NetworkConfig
+from cooptions.learners.q_learning import QConfig, QLearner, QState
+from cooptions.memory import require_fits
+from cooptions.options.base import Option
+from cooptions.options.option_set import OptionSet
+from cooptions.options.task import OptionTask, collect_starts
+from cooptions.progress import Progress
+from cooptions.training import Metrics, train
+
+
+@dataclass(frozen=True)
+class OptionsConfig:
+    """How options are trained; `paper` presets hold the paper's table, the defaults what we measured to work."""
+
+    learner: QConfig = field(
+        default_factory=lambda: QConfig(discount=0.9, fixed_last=True, batch=256, capacity=20_000, anneal=True)
+    )
+    scale: Literal["gain", "variance"] = "gain"
+    """What one unit of reward is: all there is to gain from a typical start, or a standard deviation of e."""
+    step_cost: float = 0.025
+    """Taken off the reward of every step, so that an option ends when little is left to gain."""
+    effort: float = 0.003
+    """Taken off for each agent that does not stand still, so that nobody wanders where it gains nothing."""
+    max_steps: int = 50
+    """Steps after which an option ends in any case."""
+    epsilon: float = 0.05
+    """How often an executing agent acts at random."""
+    num_starts: int = 4096
+    """States to start from, found by random play."""
+    start_steps: int = 100
+    """How long that play lasts at most."""
+
+    def __post_init__(self) -> None:
+        require(self.max_steps >= 1, f"options.max_steps must be at least 1, not {self.max_steps}")
+        require(self.num_starts >= 1, f"options.num_starts must be at least 1, not {self.num_starts}")
+        require(self.step_cost >= 0, f"options.step_cost must not be negative, not {self.step_cost}")
+        require(self.effort >= 0, f"options.effort must not be negative, not {self.effort}")
+        require(not self.learner.network.recurrent, "options.learner.network: options have no memory")
+
+
+_PICTURES = QConfig(
+    num_envs=16,
+    batch=128,
+    capacity=100_000,
+    learning_starts=1000,
+    max_gradient_norm=10.0,
+    network=NetworkConfig(hidden=(32, 32)),
+)
+
+OURS = OptionsConfig()
+OURS_FOR_PICTURES = OptionsConfig(learner=replace(_PICTURES, discount=0.9, fixed_last=True, anneal=True))
+PAPER = OptionsConfig(learner=QConfig(double=False), scale="variance", step_cost=0.0, effort=0.0)
+"""The paper's table for Level-Based Foraging. It does not learn to terminate; see docs/options.md."""
+PAPER_FOR_PICTURES = OptionsConfig(
+    learner=replace(_PICTURES, double=False), scale="variance", step_cost=0.0, effort=0.0
+)
+"""The paper's table for Overcooked."""
+
+RECIPES: dict[str, tuple[OptionsConfig, OptionsConfig]] = {
+    "ours": (OURS, OURS_FOR_PICTURES),
+    "paper": (PAPER, PAPER_FOR_PICTURES),
+}
+"""Ways to train options, for environments that show vectors and for those that show pictures."""
+
+
+def recipe(name: str, env: AbstractEnv) -> OptionsConfig:
+    """A way to train options, fit for what the environment shows."""
+    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+    return RECIPES[name][timestep.observation.ndim > 2]
+
+
+@dataclass(frozen=True)
+class OptionTraining:
+    """The stage: every option's learner, side by side. Its data is a task with the weights of all options."""
+
+    learner: QLearner
+
+    def init(self, data: OptionTask, *, key: PRNGKeyArray) -> QState:
+        keys = jax.random.split(key, data.weights.shape[0])
+        return jax.vmap(lambda weights, key: self.learner.init(_with(data, weights), key=key))(data.weights, keys)
+
+    def step(self, state: QState, data: OptionTask, *, key: PRNGKeyArray) -> tuple[QState, Metrics]:
+        keys = jax.random.split(key, data.weights.shape[0])
+        state, metrics = jax.vmap(lambda state, weights, key: self.learner.step(state, _with(data, weights), key=key))(
+            state, data.weights, keys
+        )
+        return state, jax.tree.map(lambda value: value.mean(), metrics)
+
+
+def _with(task: OptionTask, weights: Float[Array, " k"]) -> OptionTask:
+    return eqx.tree_at(lambda task: task.weights, task, weights)
+
+
+def eigenoptions(num_agents: int, num_eigenfunctions: int) -> tuple[Option, ...]:
+    """Each eigenfunction upwards and downwards, by the whole team."""
+    return tuple(
+        Option(f"{'+' if sign > 0 else '-'}e{k}", (True,) * num_agents, num_agents, k, sign)
+        for k in range(1, num_eigenfunctions + 1)
+        for sign in (1, -1)
+    )
+
+
+def option_weights(options: tuple[Option, ...], num_eigenfunctions: int) -> Float[Array, "option k"]:
+    """What each option climbs, as weights of the eigenfunctions."""
+    one_hot = np.eye(num_eigenfunctions, dtype=np.float32)
+    return jnp.stack([option.sign * one_hot[option.eigenfunction - 1] for option in options])
+
+
+def available_gain(start_values: Float[Array, "start k"], weights: Float[Array, "option k"]) -> Float[Array, " option"]:
+    """How far above its mean the function that an option climbs rises, over the states where options start."""
+    values = start_values @ weights.T
+    return values.max(axis=0) - values.mean(axis=0)
+
+
+def option_tasks(
+    env: AbstractEnv,
+    columns: tuple[int, ...],
+    config: OptionsConfig,
+    discovery: Discovery,
+    representation: Any,
+    spectrum: Spectrum,
+    options: tuple[Option, ...],
+    keys: Key[Array, " seed"],
+) -> OptionTask:
+    """The tasks of all options, with seeds in front."""
+    num_seeds = len(keys)
+    weights = option_weights(options, discovery.laplacian.num_eigenfunctions)
+    starts = jax.lax.map(lambda key: collect_starts(env, config.num_starts, config.start_steps, key=key), keys)
+    joint = jax.vmap(jax.vmap(env.agent_states))(starts.state)[..., np.array(columns)]
+    start_values = eigenfunctions_at(discovery, representation, spectrum, joint)
+    weights = jnp.broadcast_to(weights, (num_seeds, *weights.shape))
+    if config.scale == "gain":
+        weights /= jax.vmap(available_gain)(start_values, weights)[..., None]
+    return OptionTask(
+        env=env,
+        discovery=discovery,
+        columns=columns,
+        step_cost=config.step_cost,
+        effort=config.effort,
+        max_steps=config.max_steps,
+        representation=representation,
+        spectrum=spectrum,
+        weights=weights,
+        starts=starts,
+        start_values=start_values,
+    )
+
+
+@partial(jax.jit, static_argnums=0)
+def eigenfunctions_at(
+    discovery: Discovery, representation: Any, spectrum: Spectrum, joint: Shaped[Array, "seed state agent feature"]
+) -> Float[Array, "seed state k"]:
+    """Every eigenfunction at many joint states, each seed with its own."""
+    each = jax.vmap(discovery.eigenfunctions, in_axes=(None, None, 0))
+    return jax.lax.map(lambda seed: each(*seed), (representation, spectrum, joint))
+
+
+def train_options(
+    config: OptionsConfig,
+    tasks: OptionTask,
+    keys: Key[Array, " seed"],
+    *,
+    directory: Path | None = None,
+    progress: Progress | None = None,
+) -> Network:
+    """The policies of all options, with [seed, option, agent] in front."""
+    stage = OptionTraining(QLearner(config.learner))
+    shrink = "options.learner.capacity, seeds or laplacian.num_eigenfunctions"
+    require_fits(stage, tasks, keys, "options", shrink=shrink, progress=progress)
+    trained = train(
+        stage,
+        tasks,
+        keys,
+        name="options",
+        num_steps=config.learner.num_updates,
+        chunk_steps=max(1, config.learner.num_updates // 50),
+        directory=directory,
+        progress=progress,
+    )
+    return trained.state.network
+
+
+def option_set(config: OptionsConfig, network: Network, options: tuple[Option, ...]) -> OptionSet:
+    """Trained policies as options; further axes of the weights in front, such as seeds, stay in front."""
+    return OptionSet(
+        network=network,
+        described=options,
+        config=config.learner.network,
+        step_limit=config.max_steps,
+        noise=config.epsilon,
+        fixed_last=config.learner.fixed_last,
+    )

@@ -1,0 +1,29 @@
+"""Colours that tell agents apart in every picture, for colour-blind readers too."""
+
+AGENTS: tuple[tuple[int, int, int], ...] = (
+    (0, 114, 178),
+    (213, 94, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (230, 159, 0),
+    (86, 180, 233),
+    (120, 94, 60),
+    (240, 228, 66),
+)
+"""One per agent, after Okabe and Ito, with brown in place of their black; a ninth agent has the first's again."""
+
+WHITE = (255, 255, 255)
+INK = (45, 48, 56)
+WALL = (92, 96, 106)
+FLOOR = (252, 252, 250)
+LINE = (216, 218, 218)
+
+
+def agent_colour(agent: int) -> tuple[int, int, int]:
+    return AGENTS[agent % len(AGENTS)]
+
+
+def ink_on(colour: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Black or white, whichever reads better on `colour`."""
+    red, green, blue = colour
+    return INK if 0.299 * red + 0.587 * green + 0.114 * blue > 175 else WHITE

@@ -1,0 +1,152 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from cooptions.envs.probe import PROBES
+from cooptions.envs.rollout import start
+from cooptions.errors import ConfigError
+from cooptions.learners.networks import NetworkConfig, init_memory
+from cooptions.learners.q_learning import QConfig, QLearner, Tick, epsilon_greedy, greedy, state_value
+from cooptions.training import train
+
+NETWORK = NetworkConfig(hidden=(32, 32))
+MEMORY = NetworkConfig(hidden=(32, 32), recurrent=True)
+SHARED = NetworkConfig(hidden=(32, 32), shared=True)
+
+
+def learned_value(probe, network, mixer):
+    """What the team expects at the start of an episode, by the sign of the cue."""
+    config = QConfig(
+        steps=24_000,
+        num_envs=8,
+        rollout=5,
+        capacity=4000,
+        learning_starts=200,
+        learning_rate=1e-2,
+        target_interval=3,
+        max_gradient_norm=10.0,
+        discount=0.9,
+        epsilon_decay=0.5,
+        mixer=mixer,
+        network=network,
+    )
+    learner = QLearner(config)
+    trained = train(
+        learner, probe, jax.random.split(jax.random.key(0), 1), name="q", num_steps=config.num_updates, chunk_steps=600
+    )
+    state = jax.tree.map(lambda leaf: leaf[0], trained.state)
+    runners = start(probe, 64, key=jax.random.key(5))
+    memory, first = init_memory(probe, network, 64), jnp.ones((1, 64), bool)
+    _, values = learner.values(state.network, memory, runners.timestep.observation[None], first)
+    best = state_value(values[0], values[0], runners.timestep.action_mask)
+    total = best.sum(axis=1) if mixer == "sum" else best.mean(axis=1)
+    cue = np.asarray(runners.state.cue)
+    return {sign: float(np.asarray(total)[cue == sign].mean()) for sign in (-1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("name", "network", "mixer"),
+    [
+        *((name, NETWORK, "none") for name in PROBES if name != "recall"),
+        ("terminated", SHARED, "none"),
+        ("recall", MEMORY, "none"),
+        ("matching", NETWORK, "sum"),
+        ("terminated", MEMORY, "sum"),
+    ],
+)
+def test_probes_are_worth_what_they_are_known_to_be(name, network, mixer):
+    probe = PROBES[name]()
+    found = learned_value(probe, network, mixer)
+    # Agents that learn alone see their mates explore: matching and masking is worth a little less to them.
+    tolerance = 0.1 if mixer == "none" else 0.05
+    for sign in (-1, 1):
+        exact = probe.value_of_cue(0.9, sign)
+        shown = exact if name in ("observed_sign",) else probe.optimal_value(0.9)
+        assert found[sign] == pytest.approx(shown, abs=tolerance * max(1.0, abs(shown)))
+
+
+def ticks_of(reward, first, num_options=0, **parts):
+    """Hand-made ticks of one environment with one agent, whose observation is the time."""
+    length = len(reward)
+    num_actions = 2 + num_options
+    given = {
+        "observation": jnp.arange(length, dtype=jnp.float32)[:, None, None, None],
+        "action_mask": jnp.ones((length, 1, 1, num_actions), bool),
+        "first": jnp.array(first)[:, None],
+        "action": jnp.zeros((length, 1, 1), jnp.int8),
+        "reward": jnp.array(reward, jnp.float32)[:, None],
+        "discount": jnp.ones((length, 1)),
+        "consistent": jnp.zeros((length, 1, num_options), bool),
+        "continues": jnp.zeros((length, 1, num_options), bool),
+    }
+    return Tick(**(given | parts))
+
+
+def loss_of(values, ticks, num_options=0, target=None, **config):
+    learner = QLearner(QConfig(discount=0.5, **config))
+    return float(learner.squared_errors(values, values if target is None else target, num_options, ticks))
+
+
+def test_reward_of_a_step_bootstraps_from_the_next_one_and_never_across_an_end():
+    values = jnp.array([[1.0, 0.0], [3.0, 2.0], [10.0, 0.0]])[:, None, None]
+    right = ticks_of([1.0 - 0.5 * 3, 3 - 0.5 * 10, 0.0], [True, False, False])
+    assert loss_of(values, right) == pytest.approx(0.0)
+    crossing = ticks_of([1.0 - 0.5 * 3, 99.0, 0.0], [True, False, True])  # the second tick is an episode's end
+    assert loss_of(values, crossing) == pytest.approx(0.0)
+    ended = ticks_of([1.0, 3 - 0.5 * 10, 0.0], [True, False, False], discount=jnp.array([0.0, 1.0, 1.0])[:, None])
+    assert loss_of(values, ended) == pytest.approx(0.0)
+    shifted = ticks_of([0.0, 1.0 - 0.5 * 3, 3 - 0.5 * 10], [True, False, False])
+    assert loss_of(values, shifted) > 1
+
+
+def test_options_are_credited_where_they_agree_and_bootstrap_from_themselves_while_they_go_on():
+    values = jnp.array([[0.0, 0.0, 5.0, 7.0], [4.0, 1.0, 6.0, 2.0]])[:, None, None]
+    masked = jnp.ones((2, 1, 1, 4), bool).at[1, ..., 2:].set(False)
+
+    def ticks(consistent, continues):
+        flags = {"consistent": consistent, "continues": continues}
+        arrays = {name: jnp.array([flag, [False, False]])[:, None] for name, flag in flags.items()}
+        return ticks_of([-0.5 * 4, 0.0], [True, False], num_options=2, action_mask=masked, **arrays)
+
+    assert loss_of(values, ticks([False, False], [True, True]), 2) == pytest.approx(0.0)
+    # Going on, option 0 is worth -2 + 6 / 2 = 1; ending, -2 + 4 / 2 = 0. It is taken for 5.
+    assert loss_of(values, ticks([True, False], [True, False]), 2) == pytest.approx(16.0)
+    assert loss_of(values, ticks([True, False], [False, False]), 2) == pytest.approx(25.0)
+    assert loss_of(values, ticks([True, True], [False, False]), 2) == pytest.approx(25.0 + 49.0)
+
+
+def test_summed_values_share_one_error():
+    values = jnp.array([[[1.0, 0.0], [2.0, 0.0]], [[3.0, 0.0], [5.0, 0.0]]])[:, None]
+    two = {
+        "observation": jnp.zeros((2, 1, 2, 1)),
+        "action_mask": jnp.ones((2, 1, 2, 2), bool),
+        "action": jnp.zeros((2, 1, 2), jnp.int8),
+    }
+    ticks = ticks_of([3.0 - 0.5 * 8, 0.0], [True, False], **two)
+    assert loss_of(values, ticks, mixer="sum") == pytest.approx(0.0)
+    assert loss_of(values, ticks, mixer="none") > 0.1
+
+
+def test_double_learning_takes_the_target_value_of_the_online_choice():
+    online = jnp.array([[0.0, 0.0], [5.0, 1.0]])[:, None, None]
+    target = jnp.array([[0.0, 0.0], [2.0, 8.0]])[:, None, None]
+    ticks = ticks_of([0.0, 0.0], [True, False])
+    assert loss_of(online, ticks, target=target) == pytest.approx(1.0)
+    assert loss_of(online, ticks, target=target, double=False) == pytest.approx(16.0)
+
+
+def test_unavailable_actions_are_never_taken():
+    values = jnp.array([[9.0, 1.0, 2.0]] * 500)
+    mask = jnp.array([[False, True, True]] * 500)
+    assert set(np.asarray(greedy(values, mask))) == {2}
+    assert set(np.asarray(epsilon_greedy(values, mask, jnp.float32(0.5), key=jax.random.key(0)))) == {1, 2}
+
+
+def test_wrong_values_name_the_field():
+    with pytest.raises(ConfigError, match="capacity must hold two rollouts"):
+        QConfig(capacity=100)
+    with pytest.raises(ConfigError, match="steps must be at least"):
+        QConfig(steps=10)
+    with pytest.raises(ConfigError, match="network.hidden needs at least 2"):
+        NetworkConfig(hidden=(8,), recurrent=True)

@@ -1,0 +1,44 @@
+"""A table says what `encode` says."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_registry import random_state, tiny
+
+from cooptions.representations import Team
+from cooptions.representations.base import AddsUp
+from cooptions.representations.table import MAX_STATES, Table, has_table
+from cooptions.types import Feature
+from cooptions.walks import Dataset, Walk, index_futures
+
+FEATURES = (Feature.coordinate("x", 5), Feature.categorical("held", 3), Feature.coordinate("y", 2))
+TEAM = Team(FEATURES, ((True, False, True), (True, True, True), (True, True, True)), (1, 0, 0))
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    rng = np.random.default_rng(0)
+    states = np.stack([rng.integers(0, feature.size, (1, 20, 10, 3)) for feature in FEATURES], axis=-1)
+    states = jnp.asarray(states * TEAM.has_feature, jnp.uint8)
+    return index_futures(Walk(states, states, jnp.zeros((1, 20, 10), bool)))
+
+
+@pytest.mark.parametrize("name", ["mask", "hit"])
+def test_a_table_gives_z_of_every_team(name: str, data: Dataset):
+    representation = tiny(name)
+    state = random_state(representation, TEAM, data)
+    joint = data.walk.states[0].reshape(-1, 3, 3)
+    assert isinstance(representation, AddsUp)
+    assert has_table(representation, TEAM)
+    table = jax.jit(lambda state: Table.of(representation, TEAM, state))(state)
+    assert table.distances.shape == (2, 30, 10)
+    expected = jax.jit(jax.vmap(lambda s: representation.encode(TEAM, state, s)))(joint)
+    np.testing.assert_allclose(jax.jit(jax.vmap(table))(joint), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_who_has_a_table(mixed_team: Team):
+    assert not has_table(tiny("mask"), mixed_team), "one of its features is continuous"
+    assert not has_table(tiny("cmi"), TEAM), "its z is no sum of tables"
+    large = Team((Feature.coordinate("x", MAX_STATES), Feature.coordinate("y", 2)), ((True, True),) * 2, (0, 0))
+    assert not has_table(tiny("mask"), large)
