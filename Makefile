@@ -7,11 +7,14 @@ READY := .venv/.ready
 demo: $(READY)
 	$(BIN)/cooptions run quick --out runs/demo
 
+# Most of the time is compilation, which uses one core: two processes, each with whole files.
+TESTS := $(BIN)/python -m pytest -q -n 2 --dist loadfile
+
 test: $(READY)
-	$(BIN)/python -m pytest -q
+	$(TESTS)
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -q -m "slow or not slow"
+	$(TESTS) -m "slow or not slow"
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -6,7 +6,6 @@ python -m benchmarks.options --out results/options [--only oracle align-axes ...
 import json
 import tempfile
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from cooptions.config import Config
 from cooptions.options.option_set import OptionSet
 from cooptions.options.report import report_options
 from cooptions.options.task import OptionTask, collect_starts
-from cooptions.options.train import eigenfunctions_at, recipe
+from cooptions.options.train import recipe, values_at
 from cooptions.oracles.option_values import joint_model, optimal_values, policy_values, step_rewards
 from cooptions.presets import METHODS, preset, with_parts
 from cooptions.progress import Progress
@@ -56,6 +55,8 @@ class Arguments:
     """Transitions of the random walk."""
     num_starts: int = 256
     """Random starts from which each option is followed."""
+    table: bool = False
+    """Only print the tables of docs/options.md from what is in `out`."""
 
 
 def configuration(row: str, arguments: Arguments) -> Config:
@@ -103,9 +104,8 @@ def shares_of_optimal(config: Config, task: OptionTask, options: OptionSet) -> l
     env, settings = config.env, config.options
     model = joint_model(env)  # pyright: ignore[reportArgumentType]
     joint = jnp.asarray(model.positions, jnp.float32)
-    one_seed = partial(jax.tree.map, lambda leaf: leaf[None])
-    functions = eigenfunctions_at(config.discovery, one_seed(task.representation), one_seed(task.spectrum), joint[None])
-    values = np.asarray(functions[0] @ task.weights.T, np.float64)
+    functions = jax.jit(values_at)(task.evaluate, joint)
+    values = np.asarray(functions @ task.weights.T, np.float64)
     chosen = np.asarray(greedy_actions(env, options, model.positions))
     shares = []
     for option in range(options.num_options):
@@ -126,7 +126,51 @@ def greedy_actions(env: Any, options: OptionSet, positions: np.ndarray) -> jax.A
     return jax.jit(jax.vmap(at))(jnp.asarray(positions))
 
 
+def table(results: Path) -> str:
+    """The page's table: of each row's options the ranges over seeds."""
+    lines = [
+        "| row | scenario, recipe | options | worst share of optimal | end by themselves, worst | steps |",
+        "|" + " --- |" * 6,
+    ]
+    for row, (scenario, recipe_name, _, num) in ROWS.items():
+        result = json.loads((results / f"{row}.json").read_text())
+        reports = [report for seed in result["reports"] for report in seed]
+        shares = [share for seed in result.get("share_of_optimal", []) for share in seed]
+        lengths = [report["mean_length"] for report in reports]
+        cells = (
+            f"`{row}`",
+            f"{scenario}, {recipe_name}",
+            f"{2 * num} x {len(result['reports'])} seeds",
+            f"{min(shares):.3f}" if shares else "-",
+            f"{min(report['share_terminated'] for report in reports):.0%}",
+            f"{min(lengths):.0f} to {max(lengths):.0f}",
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def alignment(results: Path) -> str:
+    """The page's second table: what the first options do to the spreads, seed by seed."""
+    lines = [
+        "| basis | option | x: end over start | random play | y: end over start | random play |",
+        "|" + " --- |" * 6,
+    ]
+    for row in ("align-axes", "align-symmetric"):
+        seeds = json.loads((results / f"{row}.json").read_text())["reports"]
+        for index in range(4):
+            each = [seed[index] for seed in seeds]
+            cells = [row.removeprefix("align-"), each[0]["name"]]
+            for feature in range(2):
+                for kind in ("ratio", "random_ratio"):
+                    cells.append(" ".join(f"{report['features'][feature][kind]['value']:.2f}" for report in each))
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def main(arguments: Arguments) -> None:
+    if arguments.table:
+        print(table(arguments.out), alignment(arguments.out), sep="\n\n")
+        return
     console = Console(stderr=True)
     for row in arguments.only or ROWS:
         config = configuration(row, arguments)

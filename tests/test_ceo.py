@@ -9,6 +9,7 @@ from cooptions.artifacts import RunDirectory
 from cooptions.ceo import CeoConfig, TeamDraw, ceo_cycles, cosines, coverage
 from cooptions.config import Config
 from cooptions.envs import make_env
+from cooptions.envs.grid import Grid
 from cooptions.envs.rollout import start
 from cooptions.errors import ArtifactError, ConfigError
 from cooptions.figures.ceo import draw_cycles, plot_ceo
@@ -18,9 +19,8 @@ from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroEnv
 from cooptions.options.train import OptionsConfig
 from cooptions.progress import Progress
-from cooptions.representations import Mask
+from cooptions.representations import RawJoint
 from cooptions.representations.base import Team
-from cooptions.representations.distance import DistanceConfig
 from cooptions.types import Feature
 from cooptions.walks import Walk, WalkConfig
 
@@ -31,8 +31,9 @@ SMALL = Config(
     scenario="grid-5x5-2p,time_limit=20",
     seeds=3,
     walk=WalkConfig(transitions=4000, num_envs=20),
-    representation=Mask(distance=DistanceConfig(num_pairs=32, hidden=(16,)), steps=100),
+    representation=RawJoint(),
     laplacian=Nystrom(num_eigenfunctions=6, num_landmarks=20),
+    basis="learned",
     options=OptionsConfig(learner=LEARNER, max_steps=8, num_starts=32, start_steps=5),
 )
 TWICE = CeoConfig(num_cycles=2, option_share=0.2)
@@ -74,6 +75,7 @@ def test_first_walk_has_no_options_and_second_is_led_by_them(cycles, walks):
 
 def test_whoever_is_led_does_what_the_option_says(cycles, walks):
     env, options, led = SMALL.env, cycles[0].options, walks[1]
+    assert isinstance(env, Grid)
 
     def next_places(place):
         state = env.place(place)

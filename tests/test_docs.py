@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import pytest
 
+from benchmarks.options import alignment, table
 from benchmarks.tables import with_table
 from cooptions.envs import make_env, rollout
 
@@ -46,3 +47,10 @@ def test_snippet_gives_an_environment_that_runs(number, tmp_path, monkeypatch):
 def test_table_of_discovery_is_that_of_the_results():
     page = (Path(__file__).parent.parent / "docs" / "discovery.md").read_text()
     assert with_table(page) == page, "run python -m benchmarks.tables"
+
+
+def test_tables_of_options_are_those_of_the_results():
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "options.md").read_text()
+    for made in (table(root / "results" / "options"), alignment(root / "results" / "options")):
+        assert made in page, "run python -m benchmarks.options --table"

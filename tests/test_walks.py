@@ -2,10 +2,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxtyping import Array, Int
 
 from cooptions.artifacts import open_run
 from cooptions.envs import make_env
 from cooptions.errors import ConfigError
+from cooptions.options.base import AbstractOptions, Option
+from cooptions.options.macro import MacroEnv
 from cooptions.types import Feature
 from cooptions.walks import (
     Walk,
@@ -69,6 +72,46 @@ def test_features_can_be_chosen_by_name(foraging):
     assert np.array_equal(only_y.states[..., 0], walks.states[:, :50, ..., 1])
     with pytest.raises(ConfigError, match="unknown feature 'z'; there are x, y"):
         walk(env, WalkConfig(400, 8, features=("z",)), KEYS)
+
+
+class Marching(AbstractOptions):
+    """Options that move each agent the same way all the time."""
+
+    moves: Int[Array, "option agent"]
+
+    @property
+    def options(self):
+        return tuple(Option(name, (True, True), 2) for name in "AB"[: len(self.moves)])
+
+    @property
+    def max_steps(self):
+        return 3
+
+    def actions(self, agent_states, observation, action_mask):
+        return self.moves
+
+
+def _vote_for_second(timestep, key):
+    return jnp.full(timestep.action_mask.shape[:2], timestep.action_mask.shape[-1] - 1)
+
+
+@pytest.mark.parametrize(("move", "row"), [(1, 0), (2, 3)])
+def test_environment_with_arrays_is_walked_and_votes_are_kept(move, row):
+    env = MacroEnv(make_env("grid-4x3-2p,time_limit=10"), Marching(jnp.array([[0, 0], [move, move]])))
+    walks = walk(env, WalkConfig(40, 4), KEYS, policy=_vote_for_second)
+    assert walks.states.shape == (2, 10, 4, 2, 2)
+    assert (walks.next_states[:, 3:, :, :, 0] == row).all()
+    assert np.array_equal(walks.states[..., 1], walks.next_states[..., 1])
+    assert np.array_equal(np.asarray(walks.votes), np.ones((2, 10, 4, 2)))
+
+
+def test_primitives_are_no_votes(foraging):
+    _, walks = foraging
+    assert walks.votes is None
+    env = MacroEnv(make_env("grid-4x3-2p"), Marching(jnp.array([[0, 0]])))
+    votes = np.asarray(walk(env, WalkConfig(400, 4), KEYS).votes)
+    assert set(np.unique(votes)) == {-1, 0}
+    assert (votes == -1).mean() > 0.3
 
 
 def _labelled_walk(lengths, num_steps=60):

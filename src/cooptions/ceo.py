@@ -6,6 +6,7 @@ found the eigenfunctions to be much alike. This is the repeated kind, and measur
 
 import math
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Real, Shaped
 
 from cooptions.artifacts import RunDirectory, open_run
 from cooptions.config import Config
-from cooptions.discovery import Spectrum
+from cooptions.discovery import Discovery, Spectrum
 from cooptions.envs.rollout import uniform_action
 from cooptions.errors import require
 from cooptions.options.macro import MacroEnv
 from cooptions.options.option_set import OptionSet
-from cooptions.options.train import eigenfunctions_at
 from cooptions.oracles.distances import spread
 from cooptions.progress import Progress
 from cooptions.representations.base import Team
@@ -132,18 +132,18 @@ def _cycle(config: Config, ceo: CeoConfig, earlier: list[Cycle], run: RunDirecto
     number = len(earlier) + 1
     known = earlier[-1].options if earlier else None
     walked = _walk(config, ceo, known, number, run, progress)
-    representation = representation_stage(config, run, progress)
-    spectrum = spectrum_stage(config, run, progress)
-    found = numbered(first_seed(options_stage(config, run, progress)), number)
+    representation, spectrum, found = (
+        jax.tree.map(lambda leaf: leaf[0], stage(config, run, progress))
+        for stage in (representation_stage, spectrum_stage, options_stage)
+    )
+    options = numbered(found, number)
     common = earlier[0].common if earlier else _some_states(walked, config.seed)
-    values = np.asarray(eigenfunctions_at(config.discovery, representation, spectrum, jnp.asarray(common[None])))[
-        0, :, 0
-    ]
+    values = np.asarray(_first_eigenfunction(config.discovery, representation, spectrum, jnp.asarray(common)))
     return Cycle(
         config=config,
-        representation=first_seed(representation),
-        spectrum=first_seed(spectrum),
-        options=found if known is None else join(known, found),
+        representation=representation,
+        spectrum=spectrum,
+        options=options if known is None else join(known, options),
         coverage=coverage(config.team, walked),
         common=common,
         values=values,
@@ -182,8 +182,11 @@ def join(first: OptionSet, second: OptionSet) -> OptionSet:
     return replace(first, network=network, described=first.described + second.described)
 
 
-def first_seed(tree: Any) -> Any:
-    return jax.tree.map(lambda leaf: leaf[0], tree)
+@partial(jax.jit, static_argnums=0)
+def _first_eigenfunction(
+    discovery: Discovery, representation: Any, spectrum: Spectrum, joint: Shaped[Array, "state agent feature"]
+) -> Float[Array, " state"]:
+    return jax.vmap(discovery.evaluator(representation, spectrum))(joint)[:, 0]
 
 
 def cosines(values: Real[np.ndarray, "cycle state"]) -> Float[np.ndarray, " earlier"]:
@@ -198,7 +201,7 @@ def coverage(team: Team, walked: Walk) -> Coverage:
     states = np.asarray(walked.states)[0].reshape(-1, team.num_agents, len(team.features))
     categorical = np.array([feature.kind == "categorical" for feature in team.features])
     spreads = spread(states, team.has_feature, categorical)
-    num_having = team.has_feature.sum(axis=0)
+    num_having = team.has_feature.sum(axis=0).tolist()
     largest = [_largest_spread(*having) for having in zip(team.features, num_having, strict=True)]
     levels = [
         int(most) + 1 if feature.discrete else CONTINUOUS_LEVELS

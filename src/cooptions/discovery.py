@@ -92,11 +92,12 @@ class Discovery:
 
     def evaluator(self, representation: Any, spectrum: Spectrum) -> Evaluator:
         """`eigenfunctions` for many joint states, with what they have in common done beforehand; a pytree."""
+        return Partial(self._of_state, self.encoder(representation), spectrum)
 
-        def evaluate(encode: Encoder, spectrum: Spectrum, agent_states: Array) -> Float[Array, " k"]:
-            return self._of_z(spectrum, encode(agent_states))
-
-        return Partial(evaluate, self.encoder(representation), spectrum)
+    def _of_state(
+        self, encode: Encoder, spectrum: Spectrum, agent_states: Shaped[Array, "agent feature"]
+    ) -> Float[Array, " k"]:
+        return self._of_z(spectrum, encode(agent_states))
 
     def _of_z(self, spectrum: Spectrum, z: Float[Array, " z"]) -> Float[Array, " k"]:
         return spectrum.canonical(self.fitted.eigenfunctions(spectrum.laplacian, spectrum.standard(z)))

@@ -5,12 +5,17 @@ from typing import Any
 
 from cooptions.config import Config
 from cooptions.laplacian import Allo, Kronecker, Nystrom
-from cooptions.options.train import recipe
+from cooptions.options.train import OURS, recipe
 from cooptions.representations import Cmi, Hit, Mask, RawJoint, Scalar
 from cooptions.walks import WalkConfig
 
 PRESETS: dict[str, Config] = {
-    "quick": Config(scenario="lbf-8x8-2p-2f", walk=WalkConfig(transitions=100_000)),
+    "quick": Config(
+        scenario="lbf-8x8-2p-2f",
+        walk=WalkConfig(transitions=100_000),
+        laplacian=Nystrom(num_eigenfunctions=2),
+        options=replace(OURS, learner=replace(OURS.learner, steps=150_000, batch=64)),
+    ),
 }
 
 FAMILY_PARTS: dict[str, dict[str, Any]] = {"overcooked": {"laplacian": Nystrom(num_eigenfunctions=20)}}
@@ -31,7 +36,9 @@ METHODS: dict[str, dict[str, Any]] = {
 
 def preset(name: str) -> Config:
     """The configuration of a preset or scenario name; a name that is neither is refused with the nearest ones."""
-    config = PRESETS.get(name) or Config(scenario=name, **FAMILY_PARTS.get(name.partition("-")[0], {}))
+    if name in PRESETS:
+        return PRESETS[name]
+    config = Config(scenario=name, **FAMILY_PARTS.get(name.partition("-")[0], {}))
     return replace(config, options=recipe("ours", config.env))
 
 

@@ -79,7 +79,7 @@ def options_stage(config: Config, run: RunDirectory, progress: Progress) -> Opti
         lambda: train_options(config.options, tasks, keys, directory=run.path, progress=progress),
         partial(fill, like),
     )
-    return option_set(config.options, network, config.eigenoptions)
+    return option_set(config.options, network, config.eigenoptions, config.env.noop)
 
 
 STAGES: dict[str, tuple[Callable, tuple[str, ...]]] = {

@@ -110,16 +110,15 @@ def eigen_scores(config: Config, state: Any, spectrum: Spectrum, walk: Walk, hel
 
 
 def _alignment_scores(discovery: Discovery, z: np.ndarray, spreads: np.ndarray) -> Scores:
-    """Does z_f follow the exact spread of its own feature, and of nothing else?"""
-    features = range(spreads.shape[1])
-    own = [oracles.spearman(z[:, f], spreads[:, f]) for f in features]
-    share = [oracles.explained_r2(z[:, f], spreads[:, f]) for f in features]
-    leak = [oracles.partial_r2(z[:, f], spreads[:, f], np.delete(spreads, f, axis=1)) for f in features]
-    return {
-        "spearman_own": _by_name(discovery, own),
-        "own_share": _by_name(discovery, share),
-        "leak": _by_name(discovery, leak),
-    }
+    """Does z_f follow the exact spread of its own feature, and of nothing else? For features that agents share."""
+    scores: Scores = {"spearman_own": {}, "own_share": {}, "leak": {}}
+    for f, name in enumerate(discovery.representation.z_names(discovery.team)):
+        own, others = spreads[:, f], np.delete(spreads, f, axis=1)
+        if own.any():
+            scores["spearman_own"][name] = oracles.spearman(z[:, f], own)
+            scores["own_share"][name] = oracles.explained_r2(z[:, f], own)
+            scores["leak"][name] = oracles.partial_r2(z[:, f], own, others)
+    return scores
 
 
 def _fermat_error(config: Config, state: Any, joint: np.ndarray, single: SingleAgent) -> float:

@@ -88,7 +88,7 @@ def test_what_stands_in_place_of_a_lacking_feature_is_never_seen(name: str, mixe
     assert np.abs(before - moved).max() > 1e-3, "what it does have matters"
 
 
-@pytest.mark.parametrize("name", ["mask", "hit"])
+@pytest.mark.parametrize("name", ["cmi", "mask", "hit"])
 def test_a_feature_of_one_agent_alone_tells_nothing(name: str, mixed_team: Team, mixed_data: Dataset):
     lonely = Team(mixed_team.features, ((True, True, True), (True, False, True), (True, False, True)), (0, 1, 1))
     representation = tiny(name)

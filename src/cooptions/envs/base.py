@@ -20,8 +20,8 @@ class AbstractEnv(abc.ABC, Generic[State]):
     """A cooperative team task.
 
     An environment is a frozen dataclass: its fields are its configuration, its methods are pure, and it never resets
-    itself (see `cooptions.envs.rollout`). One that holds arrays is an `eqx.Module` instead. A new one needs the abstract
-    members below; to be reachable by a scenario name it also sets `pattern`, whose named groups are its fields.
+    itself (see `cooptions.envs.rollout`). One that holds arrays is an `eqx.Module` instead. A new one needs the
+    abstract members below; to be reachable by a scenario name it also sets `pattern`, with its fields as named groups.
     """
 
     pattern: ClassVar[str] = ""

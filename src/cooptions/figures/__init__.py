@@ -11,6 +11,7 @@ from matplotlib.figure import Figure as Canvas
 from cooptions.artifacts import RunDirectory, write_bytes
 from cooptions.config import Config
 from cooptions.errors import ArtifactError
+from cooptions.figures.ceo import plot_ceo
 from cooptions.figures.eigenvectors import plot_eigenvectors, plot_representations
 from cooptions.figures.heterogeneous import plot_heterogeneous
 from cooptions.figures.n_distance import PAIRS, plot_n_distance
@@ -60,6 +61,9 @@ FIGURES: dict[str, Figure] = {
         ("walk",),
         plot_n_distance,
         compares=True,
+    ),
+    "ceo": Figure(
+        "eigenfunctions of five cycles of covering eigenoptions (grid-15x15-3p)", ("walk",), plot_ceo, compares=True
     ),
     "heterogeneous": Figure(
         "eigenfunctions of a team of two types, seen by each (grid-10x10-2p,types=12)",

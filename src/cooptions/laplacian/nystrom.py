@@ -47,7 +47,9 @@ class Nystrom(AbstractLaplacian[Solution, Solution]):
     def init(self, data: Pairs, *, key: PRNGKeyArray) -> Solution:
         landmarks = spread_out(data.z, self.num_landmarks, key=key)
         distances = jnp.linalg.norm(landmarks[:, None] - landmarks, axis=-1)
-        bandwidth = self.bandwidth * jnp.maximum(jnp.median(distances), 1e-3)
+        # Fewer values than landmarks, as for a pair on a line: some landmarks coincide, and must not narrow the bumps.
+        apart = jnp.nanmedian(jnp.where(distances > 1e-6, distances, jnp.nan))
+        bandwidth = self.bandwidth * jnp.maximum(jnp.nan_to_num(apart), 1e-3)
         found = moments(lambda z: _functions(landmarks, bandwidth, z), data)
         solution = slowest(found.covariance, found.energy, self.num_eigenfunctions)
         offset = found.mean @ solution.weights

@@ -139,6 +139,7 @@ class QLearner:
 
     def init(self, data: AbstractEnv, *, key: PRNGKeyArray) -> QState:
         config, env = self.config, data
+        require(env.num_actions <= 128, f"{env.num_actions} actions and options; replay has room for numbers up to 127")
         network_key, env_key = jax.random.split(key)
         network = init_team(env, config.network, env.num_actions - config.fixed_last, key=network_key)
         runners = start(env, config.num_envs, key=env_key)

@@ -21,6 +21,10 @@ class OptionSet(AbstractOptions):
     noise: float = eqx.field(static=True)
     fixed_last: bool = eqx.field(static=True)
     """Whether "terminate" is worth 0 by definition; else it is the network's last output."""
+    noop: int = eqx.field(static=True)
+    """The action that stands still."""
+    margin: float = eqx.field(static=True)
+    """By how much an action must be worth more than standing still, or than ending, to be taken."""
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -61,4 +65,5 @@ class OptionSet(AbstractOptions):
         values, mask = values[0, 0], jnp.concatenate([action_mask, jnp.ones((num_agents, 1), bool)], axis=1)
         if self.fixed_last:
             values = jnp.concatenate([values, jnp.zeros((num_agents, 1))], axis=1)
-        return greedy(values, mask)
+        rests = jnp.isin(jnp.arange(values.shape[1]), jnp.array([self.noop, values.shape[1] - 1]))
+        return greedy(jnp.where(rests, values, values - self.margin), mask)

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from cooptions.envs.base import AbstractEnv
@@ -165,38 +165,49 @@ def report_options(
 
 
 def rich_table(reports: Sequence[OptionReport]) -> Table:
-    """One row for each option, for a terminal."""
-    rows = [_cells(report) for report in reports]
-    table = Table(*(rows[0] if rows else ()))
-    for row in rows:
-        table.add_row(*map(Text, row.values()))
+    """One row for each option, for a terminal of 80 columns: of the ratios and the lengths only their means."""
+    names = [feature.name for feature in reports[0].features] if reports else []
+    caption = "spreads: end over start, and in brackets the same for random play of equal length"
+    table = Table("option", Column("what it does", min_width=16), *names, "steps", "ends", "gain", caption=caption)
+    for report in reports:
+        cells = _cells(report, lambda ratio: f"{ratio.value:.2f}")
+        steps = f"{report.mean_length:.1f}"
+        spreads = [cells[_heading(name)] for name in names]
+        row = cells["option"], cells["what it does"], *spreads, steps, cells["ends by itself"], cells["gain"]
+        table.add_row(*map(Text, row))
     return table
 
 
 def markdown_table(reports: Sequence[OptionReport]) -> str:
     """One row for each option, for a page."""
-    rows = [_cells(report) for report in reports]
+    rows = [_cells(report, str) for report in reports]
     headings = list(rows[0]) if rows else []
     lines = [headings, ["---"] * len(headings), *(list(row.values()) for row in rows)]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines if line)
 
 
-def _cells(report: OptionReport) -> dict[str, str]:
+def _cells(report: OptionReport, ratio_text: Callable[[Ratio], str]) -> dict[str, str]:
     """A row of the table by its headings."""
     low, _, high = report.length_quartiles
     return {
         "option": report.name,
-        "eigenvalue": "-" if report.eigenvalue is None else f"{report.eigenvalue:.3f}",
         "what it does": report.description,
-        **{f"spread of {feature.name} (random)": _spread(feature) for feature in report.features},
+        **{_heading(feature.name): _spread(feature, ratio_text) for feature in report.features},
         "steps (quartiles)": f"{report.mean_length:.1f} ({low:g} to {high:g})",
         "ends by itself": f"{report.share_terminated:.0%}",
         "gain": "-" if report.mean_gain is None else f"{report.mean_gain:+.2f}",
+        "eigenvalue": "-" if report.eigenvalue is None else f"{report.eigenvalue:.3f}",
     }
 
 
-def _spread(feature: FeatureReport) -> str:
-    return "-" if feature.random_ratio is None else f"{feature.ratio} ({feature.random_ratio.value:.2f})"
+def _spread(feature: FeatureReport, ratio_text: Callable[[Ratio], str]) -> str:
+    if feature.ratio is None or feature.random_ratio is None:
+        return "-"
+    return f"{ratio_text(feature.ratio)} ({feature.random_ratio.value:.2f})"
+
+
+def _heading(feature: str) -> str:
+    return f"spread of {feature} (random)"
 
 
 def _listed(names: Sequence[str]) -> str:

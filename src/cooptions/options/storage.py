@@ -55,6 +55,7 @@ class Description:
     step_limit: int
     noise: float
     fixed_last: bool
+    margin: float
     environment: dict
     """The fingerprint of the environment that the options are for."""
     provenance: dict
@@ -75,6 +76,7 @@ class Description:
         require(not self.network.recurrent, "network.recurrent: options have no memory")
         require(1 <= self.step_limit <= MOST_STEPS, f"step_limit must be 1 to {MOST_STEPS}, not {self.step_limit}")
         require(0 <= self.noise <= 1, f"noise must lie in [0, 1], not {self.noise}")
+        require(0 <= self.margin < math.inf, f"margin must be 0 or more, not {self.margin}")
         require(
             [report.name for report in self.reports] in ([], names),
             "reports must be one for each option, in their order",
@@ -105,6 +107,7 @@ def save_option_set(
         step_limit=option_set.step_limit,
         noise=option_set.noise,
         fixed_last=option_set.fixed_last,
+        margin=option_set.margin,
         environment=fingerprint(env),
         provenance=provenance,
         reports=tuple(reports),
@@ -188,6 +191,8 @@ def _restore(path: Path, files: Mapping[str, bytes], env: AbstractEnv) -> Option
         step_limit=description.step_limit,
         noise=description.noise,
         fixed_last=description.fixed_last,
+        noop=env.noop,
+        margin=description.margin,
     )
 
 

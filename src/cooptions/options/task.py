@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cooptions.discovery import Discovery, Spectrum
+from cooptions.discovery import Evaluator
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, advance, start, uniform_action
 from cooptions.types import Feature, TimeStep, restart
@@ -33,18 +33,17 @@ class OptionTask(eqx.Module, AbstractEnv[TaskState]):
     """
 
     env: AbstractEnv = eqx.field(static=True)
-    discovery: Discovery = eqx.field(static=True)
     columns: tuple[int, ...] = eqx.field(static=True)
     """The features that discovery knows."""
     step_cost: float = eqx.field(static=True)
     effort: float = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
-    representation: Any
-    spectrum: Spectrum
-    weights: Float[Array, " k"]
+    evaluate: Evaluator
+    """The eigenfunctions at a joint state."""
+    weights: Float[Array, "*seed_option k"]
     starts: Runners
     """Where to start: states of the environment and their time steps."""
-    start_values: Float[Array, "start k"]
+    start_values: Float[Array, "*seed start k"]
     """The eigenfunctions there."""
 
     @property
@@ -73,8 +72,7 @@ class OptionTask(eqx.Module, AbstractEnv[TaskState]):
 
     def value(self, inner: Any) -> Float[Array, ""]:
         """The eigenfunction at a state of the environment."""
-        states = self.env.agent_states(inner)[:, np.array(self.columns)]
-        return self.weights @ self.discovery.eigenfunctions(self.representation, self.spectrum, states)
+        return self.weights @ self.evaluate(self.env.agent_states(inner)[:, np.array(self.columns)])
 
     def reset(self, key: PRNGKeyArray) -> tuple[TaskState, TimeStep]:
         index = jax.random.randint(key, (), 0, self.start_values.shape[0])
@@ -102,7 +100,7 @@ class OptionTask(eqx.Module, AbstractEnv[TaskState]):
     def agent_states(self, state: TaskState) -> Float[Array, "agent feature"]:
         return self.env.agent_states(state.inner)
 
-    def _with_terminate(self, mask: Bool[Array, "agent action"]) -> Bool[Array, "agent action"]:
+    def _with_terminate(self, mask: Bool[Array, "agent action"]) -> Bool[Array, "agent action_or_end"]:
         return jnp.concatenate([mask, jnp.ones((self.env.num_agents, 1), bool)], axis=1)
 
 

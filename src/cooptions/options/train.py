@@ -1,7 +1,6 @@
 """Training all options of a set at once: an independent Q-learner for each eigenfunction and sign."""
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray, Shaped
 
-from cooptions.discovery import Discovery, Spectrum
+from cooptions.discovery import BLOCK, Discovery, Evaluator, Spectrum
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.learners.networks import Network, NetworkConfig
@@ -37,6 +36,9 @@ class OptionsConfig:
     """Taken off the reward of every step, so that an option ends when little is left to gain."""
     effort: float = 0.003
     """Taken off for each agent that does not stand still, so that nobody wanders where it gains nothing."""
+    margin: float = 0.0125
+    """By how much an action must be worth more than standing still, or than ending, to be taken when the option is
+    executed. A move that helps is worth at least a step's cost more: half of that tells it from one that does not."""
     max_steps: int = 50
     """Steps after which an option ends in any case."""
     epsilon: float = 0.05
@@ -65,7 +67,7 @@ _PICTURES = QConfig(
 
 OURS = OptionsConfig()
 OURS_FOR_PICTURES = OptionsConfig(learner=replace(_PICTURES, discount=0.9, fixed_last=True, anneal=True))
-PAPER = OptionsConfig(learner=QConfig(double=False), scale="variance", step_cost=0.0, effort=0.0)
+PAPER = OptionsConfig(learner=QConfig(double=False), scale="variance", step_cost=0.0, effort=0.0, margin=0.0)
 """The paper's table for Level-Based Foraging. It does not learn to terminate; see docs/options.md."""
 PAPER_FOR_PICTURES = OptionsConfig(
     learner=replace(_PICTURES, double=False), scale="variance", step_cost=0.0, effort=0.0
@@ -143,32 +145,27 @@ def option_tasks(
     weights = option_weights(options, discovery.laplacian.num_eigenfunctions)
     starts = jax.lax.map(lambda key: collect_starts(env, config.num_starts, config.start_steps, key=key), keys)
     joint = jax.vmap(jax.vmap(env.agent_states))(starts.state)[..., np.array(columns)]
-    start_values = eigenfunctions_at(discovery, representation, spectrum, joint)
+    evaluate = jax.jit(jax.vmap(discovery.evaluator))(representation, spectrum)
+    start_values = jax.jit(jax.vmap(values_at))(evaluate, joint)
     weights = jnp.broadcast_to(weights, (num_seeds, *weights.shape))
     if config.scale == "gain":
         weights /= jax.vmap(available_gain)(start_values, weights)[..., None]
     return OptionTask(
         env=env,
-        discovery=discovery,
         columns=columns,
         step_cost=config.step_cost,
         effort=config.effort,
         max_steps=config.max_steps,
-        representation=representation,
-        spectrum=spectrum,
+        evaluate=evaluate,
         weights=weights,
         starts=starts,
         start_values=start_values,
     )
 
 
-@partial(jax.jit, static_argnums=0)
-def eigenfunctions_at(
-    discovery: Discovery, representation: Any, spectrum: Spectrum, joint: Shaped[Array, "seed state agent feature"]
-) -> Float[Array, "seed state k"]:
-    """Every eigenfunction at many joint states, each seed with its own."""
-    each = jax.vmap(discovery.eigenfunctions, in_axes=(None, None, 0))
-    return jax.lax.map(lambda seed: each(*seed), (representation, spectrum, joint))
+def values_at(evaluate: Evaluator, joint: Shaped[Array, "state agent feature"]) -> Float[Array, "state k"]:
+    """Every eigenfunction at many joint states."""
+    return jax.lax.map(evaluate, joint, batch_size=BLOCK)
 
 
 def train_options(
@@ -196,7 +193,7 @@ def train_options(
     return trained.state.network
 
 
-def option_set(config: OptionsConfig, network: Network, options: tuple[Option, ...]) -> OptionSet:
+def option_set(config: OptionsConfig, network: Network, options: tuple[Option, ...], noop: int) -> OptionSet:
     """Trained policies as options; further axes of the weights in front, such as seeds, stay in front."""
     return OptionSet(
         network=network,
@@ -205,4 +202,6 @@ def option_set(config: OptionsConfig, network: Network, options: tuple[Option, .
         step_limit=config.max_steps,
         noise=config.epsilon,
         fixed_last=config.learner.fixed_last,
+        noop=noop,
+        margin=config.margin,
     )

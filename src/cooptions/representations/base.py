@@ -56,6 +56,12 @@ class Team:
         widths = [columns.stop - columns.start for columns in self.input_slices()]
         return np.repeat(self.type_has_feature, widths, axis=1)
 
+    def type_has_head(self, num_heads: int) -> np.ndarray:
+        """Bool[type, head]: a head for each feature counts for those that have it; a single one, for all."""
+        if num_heads == len(self.features):
+            return self.type_has_feature
+        return np.ones((self.num_types, num_heads), bool)
+
     @property
     def num_inputs(self) -> int:
         """The width of `inputs`."""

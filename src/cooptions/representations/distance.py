@@ -95,9 +95,12 @@ class SuccessorDistance(eqx.Module):
         """Positive weights of the heads, 1 at the start."""
         return jax.nn.softplus(self.raw_weights)
 
+    def type_weights(self, team: Team) -> Float[Array, "type head"]:
+        """The weights for agents of each type, 0 where a head belongs to a feature that they lack."""
+        return self.weights * team.type_has_head(self.raw_weights.size)
+
     def loss(self, team: Team, config: DistanceConfig, pairs: "Pairs") -> Float[Array, ""]:
-        weights = jnp.broadcast_to(self.weights, (team.num_types, *self.raw_weights.shape))
-        return contrastive_loss(team, config, self.encoder, weights, self.potential, pairs)
+        return contrastive_loss(team, config, self.encoder, self.type_weights(team), self.potential, pairs)
 
     def __call__(
         self,
@@ -108,7 +111,7 @@ class SuccessorDistance(eqx.Module):
     ) -> Float[Array, " head"]:
         """The weighted heads, of which `DistanceConfig.whole` makes d(s, g), in nats."""
         ends = [self.encoder(team.typed_inputs(end, agent_type)) for end in (source, goal)]
-        return self.weights * mrn(*ends)
+        return self.type_weights(team)[agent_type] * mrn(*ends)
 
 
 class Pairs(eqx.Module):

@@ -73,13 +73,14 @@ def agent_distances(
     fermat: FermatEncoder,
     agent_states: Shaped[Array, "agent feature"],
 ) -> Float[Array, "agent head"]:
-    """The distance of each agent to the Fermat state, always the second argument (Section 3.1)."""
+    """The distance of each agent to the Fermat state, always the second argument (Section 3.1); 0 in heads it lacks."""
     types = np.array(team.agent_types)
     point = fermat(team, agent_states)
     kinds = np.arange(team.num_types)
     goals = jax.vmap(embed)(team.with_type(jnp.broadcast_to(point, (len(kinds), *point.shape)), kinds))
     sources = jax.vmap(embed)(team.typed_inputs(agent_states, types))
-    return jax.vmap(mrn)(sources, jax.tree.map(lambda x: x[types], goals))
+    distances = jax.vmap(mrn)(sources, jax.tree.map(lambda x: x[types], goals))
+    return jnp.where(team.type_has_head(distances.shape[1])[types], distances, 0.0)
 
 
 def fermat_loss(
@@ -100,6 +101,9 @@ def n_distance(
 ) -> Float[Array, " head"]:
     """z: the distances to the Fermat state, summed over the agents, in each head.
 
-    Heads come with their weight in the overall distance, so that their spreads compare.
+    Heads come with their weight in the overall distance, so that their spreads compare. One that counts for a single
+    agent is 0: that agent is always together with itself.
     """
-    return distance.weights * agent_distances(team, distance.encoder, fermat, agent_states).sum(axis=0)
+    total = distance.weights * agent_distances(team, distance.encoder, fermat, agent_states).sum(axis=0)
+    has_head = team.type_has_head(total.size)[np.array(team.agent_types)]
+    return jnp.where(has_head.sum(axis=0) >= 2, total, 0.0)

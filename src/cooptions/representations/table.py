@@ -43,7 +43,7 @@ class Table(eqx.Module):
     def __call__(self, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
         """The same as `encode` of the representation that the table was made of."""
         sizes = _sizes(self.team)
-        strides = jnp.asarray(np.append(np.cumprod(sizes[:0:-1])[::-1], 1))
+        strides = jnp.asarray(np.cumprod([1, *sizes[:0:-1]])[::-1])
         rows = agent_states.astype(jnp.int32) @ strides
         totals = self.distances[np.array(self.team.agent_types), rows].sum(axis=0)
         return jnp.stack([part.min() for part in jnp.split(totals, np.cumsum(sizes)[:-1])])
