@@ -152,7 +152,7 @@ def run_command(arguments: Sequence[str]) -> None:
 def verify_command(arguments: Sequence[str]) -> None:
     default, rest = _take_preset("verify", arguments)
     options = _parse(VerifyArguments, VerifyArguments(default), rest, "cooptions verify PRESET")
-    _ = options.config.team
+    _ = options.config.discovery
     # With --json, standard output is for the result alone.
     result = verify(options.config, Progress(Console(stderr=True)))
     whole = {"config": config_json(options.config), **result, **provenance()}
@@ -173,7 +173,7 @@ def _run_until(command: str, stage: str, arguments: Sequence[str]) -> None:
     default, rest = _take_preset(command, arguments)
     out = Path("runs") / arguments[0].replace(":", "-")
     options = _parse(RunArguments, RunArguments(default, out), rest, f"cooptions {command} PRESET")
-    _ = options.config.team  # an unknown scenario or feature is refused before a directory is made for it
+    _ = options.config.discovery  # parts that do not fit together are refused before a directory is made for them
     run_pipeline(options.config, options.out, console, until=stage)
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
@@ -93,7 +94,7 @@ def follow_named(config: Config, options: OptionSet, name: str, *, seed: int = 0
     names = [option.name for option in options.options]
     require(name in names, f"option: unknown {name!r}; there are {', '.join(names)}")
     begun = jax.tree.map(lambda leaf: leaf[0], typical_starts(config, seed, 1))
-    return follow(config.env, options, np.int32(names.index(name)), begun, key=config.keys("looks")[seed])
+    return follow(config.env, options, jnp.int32(names.index(name)), begun, key=config.keys("looks")[seed])
 
 
 def write_gif(config: Config, run: RunDirectory, options: OptionSet, name: str) -> Path:

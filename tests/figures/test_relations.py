@@ -18,16 +18,28 @@ env = FromJaxMARL(
 """
 
 
-@pytest.mark.parametrize("scenario", ["my_figure_env:env", "probe-truncated", "overcooked-forced_coord"])
-def test_whole_run_on_any_kind_of_features(scenario, tmp_path, monkeypatch):
-    """Continuous features, a single one, categorical ones: a run must end in its pictures."""
+DISCOVER = [
+    *("--walk.transitions", "2000", "--representation.steps", "5"),
+    *("--laplacian.num-landmarks", "10", "--laplacian.num-eigenfunctions", "2"),
+]
+OPTIONS = [
+    *("--options.learner.steps", "640", "--options.learner.batch", "4", "--options.learner.capacity", "640"),
+    *("--options.num-starts", "8", "--options.max-steps", "3"),
+]
+
+
+@pytest.mark.parametrize(
+    ("command", "scenario"),
+    [("discover", "my_figure_env:env"), ("run", "probe-truncated"), ("discover", "overcooked-forced_coord")],
+)
+def test_runs_on_any_kind_of_features_end_in_their_pictures(command, scenario, tmp_path, monkeypatch):
+    """Continuous features, a single one, categorical ones."""
     (tmp_path / "my_figure_env.py").write_text(MPE)
     monkeypatch.syspath_prepend(tmp_path)
-    main(
-        ["run", scenario, "--out", str(tmp_path / "run"), "--walk.transitions", "2000", "--representation.steps", "5",
-         "--laplacian.num-landmarks", "10", "--laplacian.num-eigenfunctions", "3"]
-    )  # fmt: skip
-    assert (tmp_path / "run/figures/relations.png").stat().st_size > 3000
+    extra = OPTIONS if command == "run" else []
+    main([command, scenario, "--out", str(tmp_path / "run"), *DISCOVER, *extra])
+    for name in ("relations", "options") if command == "run" else ("relations",):
+        assert (tmp_path / f"run/figures/{name}.png").stat().st_size > 3000
 
 
 def test_sweep_moves_one_agent_and_no_other():

@@ -127,7 +127,8 @@ def option_weights(options: tuple[Option, ...], num_eigenfunctions: int) -> Floa
 def available_gain(start_values: Float[Array, "start k"], weights: Float[Array, "option k"]) -> Float[Array, " option"]:
     """How far above its mean the function that an option climbs rises, over the states where options start."""
     values = start_values @ weights.T
-    return values.max(axis=0) - values.mean(axis=0)
+    gain = values.max(axis=0) - values.mean(axis=0)
+    return jnp.where(gain > 1e-6, gain, 1.0)  # there is nothing to gain where agents never differ
 
 
 def option_tasks(
