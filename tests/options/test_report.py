@@ -150,7 +150,7 @@ def test_reports_are_json_and_tables_have_a_row_each(reports):
     assert len(lines) == 2 + len(reports)
     assert {line.count("|") for line in lines} == {lines[0].count("|")}
     for shown, ratio in ((capture.get(), "0.00 ("), (lines[2], "0.00 [0.00, 0.00] (")):
-        assert "brings x together" in shown
+        assert "brings x" in shown
         assert ratio in shown
         assert f"{reports[0].share_terminated:.0%}" in shown
     assert markdown_table([]) == ""
