@@ -56,9 +56,9 @@ def walks(cycles, directory):
 
 def test_every_cycle_adds_an_option_upwards_and_one_downwards(cycles):
     first, second = (cycle.options for cycle in cycles)
-    assert [option.name for option in first.described] == ["+cycle1", "-cycle1"]
-    assert [option.name for option in second.described] == ["+cycle1", "-cycle1", "+cycle2", "-cycle2"]
-    assert [option.sign for option in second.described] == [1, -1, 1, -1]
+    assert [option.name for option in first.options] == ["+cycle1", "-cycle1"]
+    assert [option.name for option in second.options] == ["+cycle1", "-cycle1", "+cycle2", "-cycle2"]
+    assert [option.sign for option in second.options] == [1, -1, 1, -1]
     for before, after in zip(jax.tree.leaves(first.network), jax.tree.leaves(second.network), strict=True):
         assert after.shape == (4, *before.shape[1:])
         assert np.array_equal(after[:2], before)

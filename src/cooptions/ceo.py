@@ -171,15 +171,15 @@ def numbered(options: OptionSet, number: int) -> OptionSet:
     Both, because an eigenfunction has no sign of its own, and because covering options lead from one of its ends to
     the other: the end that the walk hardly sees may be either. Upwards alone would only ever gather the team.
     """
-    names = [f"{'+' if option.sign > 0 else '-'}cycle{number}" for option in options.described]
-    described = tuple(replace(option, name=name) for option, name in zip(options.described, names, strict=True))
-    return replace(options, described=described)
+    names = [f"{'+' if option.sign > 0 else '-'}cycle{number}" for option in options.options]
+    described = tuple(replace(option, name=name) for option, name in zip(options.options, names, strict=True))
+    return replace(options, options=described)
 
 
 def join(first: OptionSet, second: OptionSet) -> OptionSet:
     """One set with the options of two, which were trained alike."""
     network = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first.network, second.network)
-    return replace(first, network=network, described=first.described + second.described)
+    return replace(first, network=network, options=first.options + second.options)
 
 
 @partial(jax.jit, static_argnums=0)
@@ -236,7 +236,7 @@ def _some_states(walked: Walk, seed: int) -> Shaped[np.ndarray, "state agent fea
 
 def _summarise(run: RunDirectory, cycles: list[Cycle]) -> None:
     run.summarise(
-        options=[option.name for option in cycles[-1].options.described],
+        options=[option.name for option in cycles[-1].options.options],
         cosines=[cycle.cosines.round(4).tolist() for cycle in cycles],
         coverage=[asdict(cycle.coverage) for cycle in cycles],
         eigenvalues=[float(cycle.spectrum.canonical.eigenvalues[0]) for cycle in cycles],

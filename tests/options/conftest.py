@@ -34,7 +34,7 @@ def make_set(tiny_env):
         like = jax.eval_shape(jax.vmap(lambda key: init_team(tiny_env, config, num_outputs, key=key)), KEYS)
         weights = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), like)
         return OptionSet(
-            weights, eigenoptions(2, 2), config, step_limit=12, noise=0.05, fixed_last=fixed_last, noop=0, margin=0.01
+            weights, eigenoptions(2, 2), config, max_steps=12, epsilon=0.05, fixed_last=fixed_last, noop=0, margin=0.01
         )
 
     return make

@@ -34,21 +34,9 @@ class Scripted(AbstractOptions):
     """Options that read from a table what to do, by the x of the first agent."""
 
     table: Int[Array, "x option agent"]
-    described: tuple[Option, ...] = eqx.field(static=True)
-    limit: int = eqx.field(static=True, default=50)
-    noise: float = eqx.field(static=True, default=0.0)
-
-    @property
-    def options(self):
-        return self.described
-
-    @property
-    def max_steps(self):
-        return self.limit
-
-    @property
-    def epsilon(self):
-        return self.noise
+    options: tuple[Option, ...] = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True, default=50)
+    epsilon: float = eqx.field(static=True, default=0.0)
 
     def actions(self, agent_states, observation, action_mask):
         return self.table[agent_states[0, 0].astype(int)]
@@ -66,8 +54,8 @@ def scripted(rows, options=None, **fields):
     return Scripted(jnp.asarray(table), options, **fields)
 
 
-def macro_env(rows, options=None, *, time_limit=100, limit=50, noise=0.0, **settings):
-    made = scripted(rows, options, limit=limit, noise=noise)
+def macro_env(rows, options=None, *, time_limit=100, max_steps=50, epsilon=0.0, **settings):
+    made = scripted(rows, options, max_steps=max_steps, epsilon=epsilon)
     env = Grid(9, 9, made.table.shape[2], time_limit=time_limit)
     return MacroEnv(env, made, **settings)
 
@@ -229,7 +217,7 @@ def test_an_unavailable_action_is_to_stand_still():
 
 
 def test_executing_agents_act_at_random_with_epsilon():
-    env = macro_env([[END, UP]], noise=0.5)
+    env = macro_env([[END, UP]], epsilon=0.5)
 
     @jax.jit
     def many(action):
@@ -257,8 +245,8 @@ ONE_ENDS = [[DOWN, END]]
     [
         (ENDS_AT_6, {}, [0, -1]),  # all want to: seen on arrival
         (ONE_ENDS, {}, [0, 0]),  # one alone does not end it
-        (ONE_ENDS, {"limit": 2}, [0, -1]),
-        (ONE_ENDS, {"limit": 1}, [-1, -1]),
+        (ONE_ENDS, {"max_steps": 2}, [0, -1]),
+        (ONE_ENDS, {"max_steps": 1}, [-1, -1]),
         (ONE_ENDS, {"time_limit": 2}, [0, -1]),
         ([[END, END]], {}, [-1, -1]),  # a step of standing still
     ],
@@ -351,7 +339,7 @@ def test_consistent_options(action, expected):
 
 def test_options_continue_unless_they_would_end_here():
     rows = np.stack([ENDS_AT_6[:, 0], np.broadcast_to([DOWN, END], (9, 2)), np.broadcast_to(END, (9, 2))], axis=1)
-    env = macro_env(rows, whole_team("A", "B", "C"), time_limit=2, limit=1)
+    env = macro_env(rows, whole_team("A", "B", "C"), time_limit=2, max_steps=1)
     (_, first), (_, second) = play(env, MIDDLE, [DOWN, STILL], [DOWN, STILL])
     assert first.macro.continues.tolist() == [True, True, False]
     assert second.macro.continues.tolist() == [False, True, False]  # a time limit ends no option

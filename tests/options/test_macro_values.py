@@ -61,15 +61,12 @@ def wants(option, place):
 
 class Walks(AbstractOptions):
     table: Int[Array, "x x option agent"]
-    limit: int = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
+    epsilon: float = eqx.field(static=True, default=0.0)
 
     @property
     def options(self):
         return Option("end", (True, True), 2), Option("meet", (True, True), 2)
-
-    @property
-    def max_steps(self):
-        return self.limit
 
     def actions(self, agent_states, observation, action_mask):
         x, y = agent_states[:, 0].astype(int)

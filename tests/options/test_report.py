@@ -29,6 +29,8 @@ KEY = jax.random.key(0)
 class Known(AbstractOptions):
     """`up` walks to x = 0 and ends there, `stay` never ends, `none` ends at once."""
 
+    epsilon = 0.0
+
     @property
     def options(self):
         together = (True, True), 2

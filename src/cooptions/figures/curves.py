@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from cooptions.comparison import compare
 from cooptions.errors import require
-from cooptions.evaluation import Bootstrap, Scores, compare, iqm_curve
+from cooptions.evaluation import Bootstrap, Scores, iqm_curve
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's colours, which the colour-blind can tell apart, less yellow, which paper swallows."""

@@ -34,19 +34,11 @@ class Option:
 class AbstractOptions(eqx.Module):
     """A set of joint options for one team, learned or written by hand."""
 
-    @property
-    @abc.abstractmethod
-    def options(self) -> tuple[Option, ...]: ...
-
-    @property
-    @abc.abstractmethod
-    def max_steps(self) -> int:
-        """Steps after which an option ends in any case."""
-
-    @property
-    def epsilon(self) -> float:
-        """How often an executing agent takes a random action instead of the option's."""
-        return 0.0
+    options: eqx.AbstractVar[tuple[Option, ...]]
+    max_steps: eqx.AbstractVar[int]
+    """Steps after which an option ends in any case."""
+    epsilon: eqx.AbstractVar[float]
+    """How often an executing agent takes a random action instead of the option's."""
 
     @abc.abstractmethod
     def actions(

@@ -35,26 +35,14 @@ class HandmadeOptions(AbstractOptions):
     stays where it is while the agents gather there.
     """
 
-    described: tuple[Option, ...] = eqx.field(static=True)
+    options: tuple[Option, ...] = eqx.field(static=True)
     columns: tuple[int, int] = eqx.field(static=True)
     """Which features are x and y."""
     sizes: tuple[int, int] = eqx.field(static=True)
     agent_features: tuple[tuple[bool, bool], ...] = eqx.field(static=True)
     """Which agents have an x, and a y."""
-    step_limit: int = eqx.field(static=True)
-    noise: float = eqx.field(static=True)
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        return self.described
-
-    @property
-    def max_steps(self) -> int:
-        return self.step_limit
-
-    @property
-    def epsilon(self) -> float:
-        return self.noise
+    max_steps: int = eqx.field(static=True)
+    epsilon: float = eqx.field(static=True)
 
     def actions(
         self,
@@ -110,10 +98,10 @@ def handmade_options(
     columns = found["x"], found["y"]
     everyone = (True,) * env.num_agents
     return HandmadeOptions(
-        described=tuple(Option(name, everyone, env.num_agents) for name in names),
+        options=tuple(Option(name, everyone, env.num_agents) for name in names),
         columns=columns,
         sizes=(env.features[columns[0]].size, env.features[columns[1]].size),
         agent_features=tuple((bool(row[columns[0]]), bool(row[columns[1]])) for row in env.agent_features),
-        step_limit=max_steps,
-        noise=epsilon,
+        max_steps=max_steps,
+        epsilon=epsilon,
     )

@@ -11,9 +11,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import uniform_action
+from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import require
 from cooptions.options.base import AbstractOptions
-from cooptions.types import Feature, MacroStep, TimeStep
+from cooptions.types import MacroStep, TimeStep
 
 Keep = Literal["none", "majority", "all"]
 Initiation = Literal["everywhere", "acting"]
@@ -67,36 +68,6 @@ def share(observation: Shaped[Array, "agent width"]) -> Shaped[Array, "agent all
     num = observation.shape[0]
     order = np.array([[agent, *(mate for mate in range(num) if mate != agent)] for agent in range(num)])
     return observation[order].reshape(num, -1)
-
-
-class AbstractWrapper(eqx.Module, AbstractEnv[State]):
-    """An environment around another, with the same team and the same scores."""
-
-    env: eqx.AbstractVar[AbstractEnv]
-
-    @property
-    def num_agents(self) -> int:
-        return self.env.num_agents
-
-    @property
-    def noop(self) -> int:
-        return self.env.noop
-
-    @property
-    def features(self) -> tuple[Feature, ...]:
-        return self.env.features
-
-    @property
-    def agent_features(self) -> np.ndarray:
-        return self.env.agent_features
-
-    @property
-    def score_names(self) -> tuple[str, ...]:
-        return self.env.score_names
-
-    @property
-    def shaping_horizon(self) -> int:
-        return self.env.shaping_horizon
 
 
 class MacroState(eqx.Module):

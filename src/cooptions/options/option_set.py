@@ -15,28 +15,16 @@ class OptionSet(AbstractOptions):
 
     network: Network
     """Weights lead with [option, agent]."""
-    described: tuple[Option, ...] = eqx.field(static=True)
+    options: tuple[Option, ...] = eqx.field(static=True)
     config: NetworkConfig = eqx.field(static=True)
-    step_limit: int = eqx.field(static=True)
-    noise: float = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
+    epsilon: float = eqx.field(static=True)
     fixed_last: bool = eqx.field(static=True)
     """Whether "terminate" is worth 0 by definition; else it is the network's last output."""
     noop: int = eqx.field(static=True)
     """The action that stands still."""
     margin: float = eqx.field(static=True)
     """By how much an action must be worth more than standing still, or than ending, to be taken."""
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        return self.described
-
-    @property
-    def max_steps(self) -> int:
-        return self.step_limit
-
-    @property
-    def epsilon(self) -> float:
-        return self.noise
 
     def actions(
         self,

@@ -101,21 +101,9 @@ class OptionReport:
 class RandomPlay(AbstractOptions):
     """Options that do anything and never end: what a trained one has to be compared with."""
 
-    num_agents: int = eqx.field(static=True)
-    num_plays: int = eqx.field(static=True)
-    step_limit: int = eqx.field(static=True)
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        return (Option("random play", (True,) * self.num_agents, self.num_agents),) * self.num_plays
-
-    @property
-    def max_steps(self) -> int:
-        return self.step_limit
-
-    @property
-    def epsilon(self) -> float:
-        return 1.0
+    options: tuple[Option, ...] = eqx.field(static=True)
+    max_steps: int = eqx.field(static=True)
+    epsilon: float = eqx.field(static=True, default=1.0)
 
     def actions(
         self,
@@ -123,7 +111,7 @@ class RandomPlay(AbstractOptions):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, "option agent"]:
-        return jnp.zeros((self.num_plays, self.num_agents), jnp.int32)
+        return jnp.zeros(self.members.shape, jnp.int32)
 
 
 def report_options(
@@ -140,7 +128,8 @@ def report_options(
     starts = jax.vmap(env.agent_states)(begun.state)
     ends, length, terminated = _follow_to_end(env, options, begun, key=option_key)
     gains = np.zeros((options.num_options, 0)) if value is None else _mean_gains(value, starts, ends)
-    play = RandomPlay(env.num_agents, NUM_RANDOM_PLAYS, options.max_steps)
+    alike = Option("random play", (True,) * env.num_agents, env.num_agents)
+    play = RandomPlay(options=(alike,) * NUM_RANDOM_PLAYS, max_steps=options.max_steps)
     random_spreads = _spreads(env, follow_all(env, play, begun, key=random_key).agent_states)
     reports = []
     for index, option in enumerate(options.options):

@@ -52,8 +52,8 @@ class Description:
 
     options: tuple[Option, ...]
     network: NetworkConfig
-    step_limit: int
-    noise: float
+    max_steps: int
+    epsilon: float
     fixed_last: bool
     margin: float
     environment: dict
@@ -74,8 +74,8 @@ class Description:
         require(len(layers) <= 3 * MOST_LAYERS, f"network: at most {MOST_LAYERS} layers of a kind are read")
         require(all(1 <= size <= WIDEST_LAYER for size in layers), f"network: layers must be 1 to {WIDEST_LAYER} wide")
         require(not self.network.recurrent, "network.recurrent: options have no memory")
-        require(1 <= self.step_limit <= MOST_STEPS, f"step_limit must be 1 to {MOST_STEPS}, not {self.step_limit}")
-        require(0 <= self.noise <= 1, f"noise must lie in [0, 1], not {self.noise}")
+        require(1 <= self.max_steps <= MOST_STEPS, f"max_steps must be 1 to {MOST_STEPS}, not {self.max_steps}")
+        require(0 <= self.epsilon <= 1, f"epsilon must lie in [0, 1], not {self.epsilon}")
         require(0 <= self.margin < math.inf, f"margin must be 0 or more, not {self.margin}")
         require(
             [report.name for report in self.reports] in ([], names),
@@ -104,8 +104,8 @@ def save_option_set(
     description = Description(
         options=option_set.options,
         network=option_set.config,
-        step_limit=option_set.step_limit,
-        noise=option_set.noise,
+        max_steps=option_set.max_steps,
+        epsilon=option_set.epsilon,
         fixed_last=option_set.fixed_last,
         margin=option_set.margin,
         environment=fingerprint(env),
@@ -186,10 +186,10 @@ def _restore(path: Path, files: Mapping[str, bytes], env: AbstractEnv) -> Option
             )
     return OptionSet(
         network=_networks(path, files, description, env),
-        described=description.options,
+        options=description.options,
         config=description.network,
-        step_limit=description.step_limit,
-        noise=description.noise,
+        max_steps=description.max_steps,
+        epsilon=description.epsilon,
         fixed_last=description.fixed_last,
         noop=env.noop,
         margin=description.margin,

@@ -12,7 +12,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from cooptions.discovery import Evaluator
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, advance, start, uniform_action
-from cooptions.types import Feature, TimeStep, restart
+from cooptions.envs.wrapper import AbstractWrapper
+from cooptions.types import TimeStep, restart
 
 
 class TaskState(eqx.Module):
@@ -24,7 +25,7 @@ class TaskState(eqx.Module):
     gain: Float[Array, ""]
 
 
-class OptionTask(eqx.Module, AbstractEnv[TaskState]):
+class OptionTask(AbstractWrapper[TaskState]):
     """An environment with one more action, "terminate", and the reward e(s') - e(s) (paper, Section 2.2).
 
     e is a weighted sum of eigenfunctions: plus or minus one of them for an eigenoption. A step may cost something, and
@@ -47,24 +48,12 @@ class OptionTask(eqx.Module, AbstractEnv[TaskState]):
     """The eigenfunctions there."""
 
     @property
-    def num_agents(self) -> int:
-        return self.env.num_agents
-
-    @property
     def num_actions(self) -> int:
         return self.env.num_actions + 1
 
     @property
-    def noop(self) -> int:
-        return self.env.noop
-
-    @property
-    def features(self) -> tuple[Feature, ...]:
-        return self.env.features
-
-    @property
-    def agent_features(self) -> np.ndarray:
-        return self.env.agent_features
+    def shaping_horizon(self) -> int:
+        return 0
 
     @property
     def score_names(self) -> tuple[str, ...]:

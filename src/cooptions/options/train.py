@@ -198,10 +198,10 @@ def option_set(config: OptionsConfig, network: Network, options: tuple[Option, .
     """Trained policies as options; further axes of the weights in front, such as seeds, stay in front."""
     return OptionSet(
         network=network,
-        described=options,
+        options=options,
         config=config.learner.network,
-        step_limit=config.max_steps,
-        noise=config.epsilon,
+        max_steps=config.max_steps,
+        epsilon=config.epsilon,
         fixed_last=config.learner.fixed_last,
         noop=noop,
         margin=config.margin,
