@@ -6,6 +6,8 @@ READY := .venv/.ready
 
 demo: $(READY)
 	$(BIN)/cooptions run quick --out runs/demo
+	$(BIN)/cooptions train quick --method iql --out runs/demo-iql
+	$(BIN)/cooptions compare runs/demo-iql runs/demo --out runs/demo
 
 # Most of the time is compilation, which uses one core: two processes, each with whole files.
 TESTS := $(BIN)/python -m pytest -q -n 2 --dist loadfile

@@ -36,6 +36,8 @@ ROWS: dict[str, str] = {
     "no-cmi-forced_coord": "overcooked-forced_coord --representation cmi --representation.cmi.weight 0"
     " --laplacian nystrom --seeds 3",
     "hit-forced_coord": "overcooked-forced_coord --representation hit --laplacian nystrom --seeds 3",
+    "hit-fresh": "grid-15x15-3p --representation hit --laplacian nystrom --seeds 3 --seed 100",
+    "cmi-fresh": "grid-15x15-3p --representation cmi --laplacian nystrom --seeds 3 --seed 100",
 }
 
 

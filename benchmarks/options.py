@@ -5,6 +5,7 @@ python -m benchmarks.options --out results/options [--only oracle align-axes ...
 
 import json
 import tempfile
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,8 @@ class Arguments:
     """Transitions of the random walk."""
     num_starts: int = 256
     """Random starts from which each option is followed."""
+    runs: Path | None = None
+    """Keep each row's run directory here, to draw figures from it (`cooptions figure options --run RUNS/ROW`)."""
     table: bool = False
     """Only print the tables of docs/options.md from what is in `out`."""
 
@@ -74,10 +77,11 @@ def configuration(row: str, arguments: Arguments) -> Config:
     )
 
 
-def measure(config: Config, num_starts: int, console: Console) -> dict[str, Any]:
+def measure(config: Config, num_starts: int, console: Console, directory: Path | None = None) -> dict[str, Any]:
     """Train the options of all seeds, then say what each does, and how near the best it comes where that is known."""
     progress = Progress(console)
-    with tempfile.TemporaryDirectory() as folder, open_run(Path(folder), stage_configs(config, "options")) as run:
+    place = nullcontext(directory) if directory else tempfile.TemporaryDirectory()
+    with place as folder, open_run(Path(folder), stage_configs(config, "options")) as run:
         tasks = option_tasks_of(config, run, progress)
         option_sets = options_stage(config, run, progress)
         seconds = {name: entry["seconds"] for name, entry in run.manifest.items()}
@@ -150,21 +154,27 @@ def table(results: Path) -> str:
 
 
 def alignment(results: Path) -> str:
-    """The page's second table: what the first options do to the spreads, seed by seed."""
+    """The page's second table: what the first options do to the spreads and how they end, seed by seed."""
     lines = [
-        "| basis | option | x: end over start | random play | y: end over start | random play |",
-        "|" + " --- |" * 6,
+        "| row | option | x: end over start | random play | y: end over start | random play | end by themselves |",
+        "|" + " --- |" * 7,
     ]
-    for row in ("align-axes", "align-symmetric"):
+    for row in ("align-axes", "align-symmetric", "hetero-pair", "hetero-trio"):
         seeds = json.loads((results / f"{row}.json").read_text())["reports"]
         for index in range(4):
             each = [seed[index] for seed in seeds]
-            cells = [row.removeprefix("align-"), each[0]["name"]]
+            cells = [f"`{row}`", each[0]["name"]]
             for feature in range(2):
                 for kind in ("ratio", "random_ratio"):
-                    cells.append(" ".join(f"{report['features'][feature][kind]['value']:.2f}" for report in each))
+                    cells.append(_ratios([report["features"][feature][kind] for report in each]))
+            cells.append(" ".join(f"{report['share_terminated']:.0%}" for report in each))
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _ratios(ratios: list[dict[str, float] | None]) -> str:
+    """One number a seed; nothing where agents never differ in the feature."""
+    return " ".join("-" if ratio is None else f"{ratio['value']:.2f}" for ratio in ratios)
 
 
 def main(arguments: Arguments) -> None:
@@ -174,7 +184,7 @@ def main(arguments: Arguments) -> None:
     console = Console(stderr=True)
     for row in arguments.only or ROWS:
         config = configuration(row, arguments)
-        result = measure(config, arguments.num_starts, console)
+        result = measure(config, arguments.num_starts, console, arguments.runs and arguments.runs / row)
         write_json(arguments.out / f"{row}.json", {"config": config_json(config), **result, "made_by": provenance()})
         shares = result.get("share_of_optimal")
         print(row, json.dumps({"seconds": result["seconds"], "share_of_optimal": shares}))

@@ -1,27 +1,84 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.nn import GRU, Convolution
+from cooptions.nn import GRU, MLP, Convolution
 
 
-@pytest.mark.parametrize("kernel", [3, 5])
+def with_random_biases(layer):
+    """They begin at 0, where nobody would miss them."""
+    leaves, structure = jax.tree.flatten(layer)
+    keys = jax.random.split(jax.random.key(7), len(leaves))
+    noisy = [jax.random.normal(k, x.shape) if x.ndim == 1 else x for k, x in zip(keys, leaves, strict=True)]
+    return jax.tree.unflatten(structure, noisy)
+
+
+@pytest.mark.parametrize("kernel", [2, 3, 5])
 def test_convolution_is_that_of_lax(kernel):
-    layer = Convolution(kernel, 4, 6, key=jax.random.key(0))
+    layer = with_random_biases(Convolution(kernel, 4, 6, key=jax.random.key(0)))
     x = jax.random.normal(jax.random.key(1), (2, 5, 8, 4))
     filters = layer.weight.reshape(kernel, kernel, 4, 6)
     expected = jax.lax.conv_general_dilated(x, filters, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-    np.testing.assert_allclose(layer(x), expected, atol=1e-5)
+    np.testing.assert_allclose(layer(x), expected + layer.bias, atol=1e-5)
 
 
-def test_memory_begins_anew_with_an_episode():
-    memory = GRU(3, 5, key=jax.random.key(0))
-    x = jax.random.normal(jax.random.key(1), (6, 2, 3))
-    first = jnp.zeros((6, 2), bool).at[3].set(True)
-    _, whole = memory(jnp.zeros((2, 5)), x, first)
-    last, after = memory(jnp.ones((2, 5)), x[3:], first[3:])
-    np.testing.assert_allclose(whole[3:], after, atol=1e-6)
-    np.testing.assert_array_equal(last, after[-1])
-    _, other = memory(jnp.ones((2, 5)), x, first)
-    assert np.abs(whole[2] - other[2]).max() > 1e-3
+def test_layers_are_activated_but_for_the_last():
+    layers = MLP([1, 2, 1], key=jax.random.key(0))
+    weights, biases = [jnp.array([[1.0, -1.0]]), jnp.array([[2.0], [3.0]])], [jnp.array([0.5, 0.0]), jnp.array([-4.0])]
+    layers = eqx.tree_at(lambda m: (m.weights, m.biases), layers, (weights, biases))
+    np.testing.assert_allclose(layers(jnp.array([[1.0], [-1.0]])), [[2 * 1.5 - 4], [3 * 1.0 - 4]])
+
+
+def test_weights_start_orthogonal_and_scaled():
+    for layers, scale in (
+        (MLP([8, 4], key=jax.random.key(0)), 2.0**0.5),
+        (MLP([8, 4], key=jax.random.key(0), scale=0.1), 0.1),
+    ):
+        np.testing.assert_allclose(layers.weights[0].T @ layers.weights[0], scale**2 * np.eye(4), atol=1e-5)
+
+
+def test_memory_is_that_of_equinox():
+    """Step by step, with a new beginning in the middle for one of two sequences."""
+    memory = with_random_biases(GRU(3, 5, key=jax.random.key(0)))
+    cell = eqx.nn.GRUCell(3, 5, key=jax.random.key(2))
+    parts = memory.input_weight.T, memory.weight.T, memory.input_bias, memory.bias
+    cell = eqx.tree_at(lambda c: (c.weight_ih, c.weight_hh, c.bias, c.bias_n), cell, parts)
+    x = jax.random.normal(jax.random.key(1), (4, 2, 3))
+    first = jnp.zeros((4, 2), bool).at[2, 0].set(True)
+    begun = jax.random.normal(jax.random.key(3), (2, 5))
+    last, states = memory(begun, x, first)
+    for sequence in range(2):
+        hidden = begun[sequence]
+        for time in range(4):
+            hidden = cell(x[time, sequence], jnp.zeros(5) if first[time, sequence] else hidden)
+            np.testing.assert_allclose(states[time, sequence], hidden, atol=1e-5)
+    np.testing.assert_array_equal(last, states[-1])
+
+
+def test_gradient_of_memory_is_that_of_its_steps():
+    memory = with_random_biases(GRU(3, 5, key=jax.random.key(0)))
+    x, begun = jax.random.normal(jax.random.key(1), (4, 2, 3)), jax.random.normal(jax.random.key(3), (2, 5))
+    first = jnp.zeros((4, 2), bool).at[2, 0].set(True)
+    wanted = jax.random.normal(jax.random.key(4), (4, 2, 5))
+
+    def plain(memory, hidden, x):
+        states = []
+        for time in range(4):
+            hidden = jnp.where(first[time, :, None], 0.0, hidden)
+            reset_x, update_x, new_x = jnp.split(x[time] @ memory.input_weight + memory.input_bias, 3, axis=-1)
+            reset_h, update_h, new_h = jnp.split(hidden @ memory.weight, 3, axis=-1)
+            update = jax.nn.sigmoid(update_x + update_h)
+            new = jnp.tanh(new_x + jax.nn.sigmoid(reset_x + reset_h) * (new_h + memory.bias))
+            hidden = (1 - update) * new + update * hidden
+            states.append(hidden)
+        return (jnp.stack(states) * wanted).sum() + hidden.sum()
+
+    def ours(memory, hidden, x):
+        last, states = memory(hidden, x, first)
+        return (states * wanted).sum() + last.sum()
+
+    found, expected = (jax.grad(f, argnums=(0, 1, 2))(memory, begun, x) for f in (ours, plain))
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)

@@ -10,10 +10,12 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from rich.console import Console
 from toy_stage import Regression, data
 
 from cooptions.errors import ArtifactError, ConfigError, CooptionsError, Interrupted
 from cooptions.progress import Progress
+from cooptions.tracking import NoTracker
 from cooptions.training import MetricsFile, shard_seeds, train
 
 KEYS = jax.random.split(jax.random.key(0), 3)
@@ -58,6 +60,7 @@ class StopAfter(Progress):
     """Sends a signal to this process after some chunks."""
 
     def __init__(self, number, chunks):
+        super().__init__(Console(quiet=True))
         self.number, self.chunks, self.warnings = number, chunks, []
 
     def stage(self, *arguments):
@@ -87,6 +90,26 @@ def test_signal_stops_cleanly_and_the_run_goes_on(tmp_path, number):
     assert _same(resumed.state, _train().state)
     assert [row["step"] for row in MetricsFile(tmp_path / "metrics/toy.jsonl").rows()] == list(range(10, 101, 10))
     assert signal.getsignal(number) is before
+
+
+def test_a_tracker_is_shown_what_the_metrics_file_holds(tmp_path):
+    class Shown(NoTracker):
+        def begin(self, stage, rows, unit):
+            self.steps = [row["step"] for row in rows]
+
+        def log(self, step, metrics):
+            assert metrics["loss"].shape == (3,)
+            self.steps.append(step)
+
+    progress = StopAfter(signal.SIGINT, 3)
+    progress.tracker = Shown()
+    with pytest.raises(Interrupted):
+        _train(tmp_path, progress=progress)
+    assert progress.tracker.steps == [10, 20, 30]
+    again = Progress.silent()
+    again.tracker = Shown()
+    _train(tmp_path, progress=again)
+    assert again.tracker.steps == list(range(10, 101, 10))
 
 
 def test_damaged_checkpoint_is_refused_by_name_and_the_one_before_works(tmp_path):

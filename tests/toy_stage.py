@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array
 
+from cooptions.tracking import NoTracker
 from cooptions.training import train
 
 
@@ -50,6 +51,8 @@ def data(num_seeds):
 
 class Slow:
     """Stretches the time between chunks, so that a kill may fall anywhere."""
+
+    tracker = NoTracker()
 
     def stage(self, *arguments):
         return self

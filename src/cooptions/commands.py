@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -11,20 +12,25 @@ from rich.console import Console
 from rich.table import Table
 
 from cooptions.artifacts import config_json, open_run, provenance
+from cooptions.comparison import compare, save_marl_eval
+from cooptions.comparison import rich_table as score_table
 from cooptions.config import Config, config_of_run
 from cooptions.envs import SCENARIOS
 from cooptions.errors import ConfigError
-from cooptions.figures import FIGURES, draw
+from cooptions.figures import FIGURES, draw, write_canvas
+from cooptions.figures.curves import plot_learning_curves
 from cooptions.laplacian import LAPLACIANS
+from cooptions.learned import evaluate_run, scores_to_compare
 from cooptions.option_sets import load_options, option_set_path, write_gif
 from cooptions.options.report import rich_table
 from cooptions.options.storage import load_reports
 from cooptions.options.train import RECIPES, OptionsConfig, recipe
 from cooptions.pipeline import run_pipeline
-from cooptions.presets import METHODS, PRESETS, preset, with_parts
+from cooptions.presets import LEARNERS, METHODS, PRESETS, given_parts, learning, learning_parts, preset, with_parts
 from cooptions.progress import Progress
 from cooptions.representations import REPRESENTATIONS
-from cooptions.stages import STAGES
+from cooptions.stages import GIVEN, STAGES
+from cooptions.tracking import Track
 from cooptions.verify import verify
 
 Arguments = TypeVar("Arguments")
@@ -47,6 +53,8 @@ class RunArguments:
     config: Annotated[Config, tyro.conf.arg(name="")]
     out: Path
     """The run directory. What is already there, made by the same configuration, is not made again."""
+    track: Track = "none"
+    """Where to watch training besides the terminal: `pip install 'cooptions[track]'` brings what these need."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,37 @@ class ShowArguments:
     """Options to write a GIF of, by name; `all` for every one."""
 
 
-SWAPS: dict[str, dict[str, Callable[[Config], dict[str, Any]]]] = {
+@dataclass(frozen=True)
+class EvaluateArguments:
+    """Let the final policies of a run play fresh episodes."""
+
+    episodes: int = 1000
+    """Episodes for each seed."""
+    key: int = 1
+    """Where their randomness begins: other numbers give other episodes."""
+
+
+@dataclass(frozen=True)
+class CompareArguments:
+    """Compare what several runs learned: a table, and curves with intervals."""
+
+    runs: tyro.conf.Positional[tuple[Path, ...]]
+    """Run directories."""
+    metric: str = ""
+    """What to compare; the first score of the environment when left out. `return` is the sum of rewards."""
+    names: tuple[str, ...] = ()
+    """What to call each run; its method when left out."""
+    last: int = 1
+    """Over how many of the last evaluations the table is made."""
+    out: Path = Path("runs/compare")
+    """Where the picture goes."""
+    marl_eval: Path | None = None
+    """Also write the scores to this file, in marl-eval's JSON format."""
+
+
+Swaps = dict[str, dict[str, Callable[[Config], dict[str, Any]]]]
+
+DISCOVERY_SWAPS: Swaps = {
     "method": {name: lambda _, parts=parts: parts for name, parts in METHODS.items()},
     "representation": {name: lambda _, kind=kind: {"representation": kind()} for name, kind in REPRESENTATIONS.items()},
     "laplacian": {name: lambda _, kind=kind: {"laplacian": kind()} for name, kind in LAPLACIANS.items()},
@@ -94,13 +132,23 @@ SWAPS: dict[str, dict[str, Callable[[Config], dict[str, Any]]]] = {
 }
 """What `--SWAP NAME` changes in a configuration; the flags of the new part can follow."""
 
+LEARNING_SWAPS: Swaps = DISCOVERY_SWAPS | {
+    "method": {
+        **{name: lambda config, name=name: {"learning": learning(name, config.env)} for name in LEARNERS},
+        **{f"{name}+{found}": partial(learning_parts, name, found) for name in LEARNERS for found in METHODS},
+        **{f"{name}+{given}": partial(given_parts, name, given) for name in LEARNERS for given in GIVEN},
+    }
+}
+"""The same where a task is learned: a method is a learner, alone or with options from a method of discovery."""
+
 
 def list_command(arguments: Sequence[str]) -> None:
     options = tyro.cli(ListArguments, args=arguments, prog="cooptions list")
     catalogue = {
         "scenarios": list(SCENARIOS),
         "presets": list(PRESETS),
-        **{swap: list(choices) for swap, choices in SWAPS.items()},
+        **{swap: list(choices) for swap, choices in DISCOVERY_SWAPS.items()},
+        "learners": list(LEARNERS),
         "figures": {name: figure.title for name, figure in FIGURES.items()},
     }
     if options.json:
@@ -127,7 +175,7 @@ def options_command(arguments: Sequence[str]) -> None:
         config = config_of_run(run)
         if "options" not in run.configs:
             config = replace(config, options=recipe("ours", config.env))
-    config, rest = _swap_parts(config, rest)
+    config, rest = _swap_parts(config, rest, DISCOVERY_SWAPS)
     options = _parse(OptionsArguments, OptionsArguments(config.options), rest, "cooptions options RUN")
     run_pipeline(replace(config, options=options.options), path, console, until="options")
 
@@ -145,8 +193,34 @@ def show_command(arguments: Sequence[str]) -> None:
             console.print(f"picture: {write_gif(config, run, options, name)}")
 
 
+def train_command(arguments: Sequence[str]) -> None:
+    _run_until("train", "learning", arguments, LEARNING_SWAPS)
+
+
 def run_command(arguments: Sequence[str]) -> None:
-    _run_until("run", list(STAGES)[-1], arguments)
+    _run_until("run", list(STAGES)[-1], arguments, LEARNING_SWAPS)
+
+
+def evaluate_command(arguments: Sequence[str]) -> None:
+    path, rest = _take_run("evaluate", arguments)
+    chosen = _parse(EvaluateArguments, EvaluateArguments(), rest, "cooptions evaluate RUN")
+    with open_run(path, {}) as run:
+        config = config_of_run(run)
+        keys = replace(config, seed=config.seed + 2**16 * chosen.key).keys("evaluate")
+        scores = evaluate_run(config, run, chosen.episodes, keys, Progress(console))
+    console.print(score_table(compare([each.averaged() for each in scores])))
+
+
+def compare_command(arguments: Sequence[str]) -> None:
+    chosen = tyro.cli(CompareArguments, args=arguments, prog="cooptions compare")
+    scores = scores_to_compare(chosen.runs, chosen.metric, chosen.names)
+    averaged = [each.averaged() for each in scores]
+    console.print(score_table(compare(averaged, last=chosen.last)))
+    for path in write_canvas(plot_learning_curves(averaged), chosen.out / "curves"):
+        console.print(f"picture: {path}")
+    if chosen.marl_eval is not None:
+        save_marl_eval(chosen.marl_eval, scores)
+        console.print(f"scores: {chosen.marl_eval}")
 
 
 def verify_command(arguments: Sequence[str]) -> None:
@@ -168,13 +242,13 @@ def figure_command(arguments: Sequence[str]) -> None:
             console.print(f"picture: {path}")
 
 
-def _run_until(command: str, stage: str, arguments: Sequence[str]) -> None:
+def _run_until(command: str, stage: str, arguments: Sequence[str], swaps: Swaps = DISCOVERY_SWAPS) -> None:
     """Run the pipeline up to a stage, with the first argument's configuration and overrides from the others."""
-    default, rest = _take_preset(command, arguments)
+    default, rest = _take_preset(command, arguments, swaps)
     out = Path("runs") / arguments[0].replace(":", "-")
     options = _parse(RunArguments, RunArguments(default, out), rest, f"cooptions {command} PRESET")
     _ = options.config.discovery  # parts that do not fit together are refused before a directory is made for them
-    run_pipeline(options.config, options.out, console, until=stage)
+    run_pipeline(options.config, options.out, console, until=stage, track=options.track)
 
 
 def _take_run(command: str, arguments: Sequence[str]) -> tuple[Path, Sequence[str]]:
@@ -188,7 +262,9 @@ def _take_run(command: str, arguments: Sequence[str]) -> tuple[Path, Sequence[st
     return Path(path), rest
 
 
-def _take_preset(command: str, arguments: Sequence[str]) -> tuple[Config, Sequence[str]]:
+def _take_preset(
+    command: str, arguments: Sequence[str], swaps: Swaps = DISCOVERY_SWAPS
+) -> tuple[Config, Sequence[str]]:
     """The first argument as a configuration, with the parts that `--PART NAME` swaps, and the other arguments."""
     if not arguments or arguments[0] in ("-h", "--help"):
         console.print(f"usage: cooptions {command} PRESET [--FIELD VALUE ...]")
@@ -197,12 +273,12 @@ def _take_preset(command: str, arguments: Sequence[str]) -> tuple[Config, Sequen
     name, *rest = arguments
     if name.startswith("-"):
         raise ConfigError(f"{command}: the first argument is a preset or scenario, not {name}")
-    return _swap_parts(preset(name), rest)
+    return _swap_parts(preset(name), rest, swaps)
 
 
-def _swap_parts(config: Config, arguments: Sequence[str]) -> tuple[Config, Sequence[str]]:
+def _swap_parts(config: Config, arguments: Sequence[str], swaps: Swaps) -> tuple[Config, Sequence[str]]:
     rest = list(arguments)
-    for swap, choices in SWAPS.items():
+    for swap, choices in swaps.items():
         while f"--{swap}" in rest:
             index = rest.index(f"--{swap}")
             name = rest[index + 1] if index + 1 < len(rest) else ""

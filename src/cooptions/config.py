@@ -13,9 +13,12 @@ from cooptions.discovery import Discovery
 from cooptions.envs import AbstractEnv, make_env
 from cooptions.errors import ArtifactError, require
 from cooptions.laplacian import Basis, Laplacian, Nystrom
+from cooptions.learners import Learner
+from cooptions.learners.choice import ChoiceConfig
 from cooptions.learners.networks import NetworkConfig
-from cooptions.learners.q_learning import QConfig
+from cooptions.learning import LearningConfig
 from cooptions.options.base import Option
+from cooptions.options.macro import MacroConfig
 from cooptions.options.train import OptionsConfig, eigenoptions
 from cooptions.representations import Hit, Representation
 from cooptions.representations.base import Team
@@ -44,6 +47,8 @@ class Config:
     """Within equal eigenvalues: all features together first (`symmetric`), or one feature at a time (`axes`)."""
     options: OptionsConfig = field(default_factory=OptionsConfig)
     """How options are trained. `--options NAME` chooses another recipe."""
+    learning: LearningConfig = field(default_factory=LearningConfig)
+    """How the task is learned. `--method LEARNER` or `--method LEARNER+DISCOVERY` chooses another way."""
 
     def __post_init__(self) -> None:
         require(self.seeds >= 1, f"seeds must be at least 1, not {self.seeds}")
@@ -65,6 +70,11 @@ class Config:
     @cached_property
     def discovery(self) -> Discovery:
         return Discovery(self.team, self.representation, self.laplacian, self.basis)
+
+    @property
+    def discovers(self) -> bool:
+        """Whether the task is learned with options that this run itself discovers."""
+        return self.learning.macro is not None and not self.learning.macro.option_set
 
     @property
     def eigenoptions(self) -> tuple[Option, ...]:
@@ -113,6 +123,9 @@ _CLASSES = (
     FermatConfig,
     CmiConfig,
     OptionsConfig,
-    QConfig,
+    LearningConfig,
+    MacroConfig,
+    *get_args(Learner),
+    ChoiceConfig,
     NetworkConfig,
 )

@@ -63,7 +63,8 @@ class Scores:
     def averaged(self) -> "Scores":
         """One score per seed, its mean over episodes: the IQM then trims unlucky seeds, not unlucky episodes.
 
-        The two differ: if every seed fails in a quarter of its episodes, the IQM over episodes does not see it.
+        The two differ: if every seed fails in a quarter of its episodes, the IQM over episodes does not see it. What we
+        show is made of these.
         """
         return Scores(self.name, self.scenario, self.metric, self.steps, self.values.mean(axis=2, keepdims=True))
 

@@ -12,13 +12,15 @@ from jaxtyping import Array, Float, Shaped
 from cooptions.artifacts import RunDirectory
 from cooptions.config import Config
 from cooptions.envs.rollout import Runners
-from cooptions.errors import ArtifactError, require
+from cooptions.errors import ArtifactError, CooptionsError, require
+from cooptions.options.base import AbstractOptions
 from cooptions.options.execution import Execution, follow
 from cooptions.options.option_set import OptionSet
 from cooptions.options.pictures import card_pictures
 from cooptions.options.report import OptionReport, report_options
 from cooptions.options.storage import load_option_set, load_reports, save_option_set
 from cooptions.options.task import collect_starts
+from cooptions.options.train import diverged
 from cooptions.progress import Progress
 from cooptions.rendering import Rollout, add_captions, frames, save_gif, step_captions
 from cooptions.stages import options_stage, representation_stage, spectrum_stage
@@ -33,16 +35,26 @@ def option_set_path(run: RunDirectory, config: Config, seed: int) -> Path:
 
 
 def write_option_sets(config: Config, run: RunDirectory, progress: Progress) -> list[tuple[OptionReport, ...]]:
-    """Follow the options of every seed, and write each set with its card; what is there already is only read."""
+    """Follow the options of every seed, and write each set with its card; what is there already is only read.
+
+    A seed whose training diverged is left out, with a warning: the reports are those of the others, in their order.
+    """
     option_sets = options_stage(config, run, progress)
     reports = []
     with progress.stage("option sets", config.seeds) as show:
         for seed in range(config.seeds):
             path = option_set_path(run, config, seed)
-            if not path.exists():
-                _write(config, run, progress, jax.tree.map(lambda leaf, seed=seed: leaf[seed], option_sets), seed)
-            reports.append(load_reports(path))
+            options = jax.tree.map(lambda leaf, seed=seed: leaf[seed], option_sets)
+            lost = diverged(options)
+            if lost:
+                show.warn(f"seed {config.seed + seed} diverged ({', '.join(lost)}): no option set is written for it")
+            else:
+                if not path.exists():
+                    _write(config, run, progress, options, seed)
+                reports.append(load_reports(path))
             show.advance(1, {})
+    if not reports:
+        raise CooptionsError(f"{run.path}: the options of every seed diverged; lower options.learner.learning_rate")
     return reports
 
 
@@ -83,13 +95,15 @@ def typical_starts(config: Config, seed: int, num: int) -> Runners:
 
 def load_options(config: Config, run: RunDirectory, seed: int) -> OptionSet:
     """The option set of one seed, as written by `cooptions options`."""
+    require(0 <= seed < config.seeds, f"seed: the run has seeds 0 to {config.seeds - 1}, not {seed}")
     path = option_set_path(run, config, seed)
     if not path.exists():
-        raise ArtifactError(f"{path}: no option set; `cooptions options {run.path}` trains it")
+        reason = "this seed diverged, or was not written yet" if "options" in run.manifest else "none is trained yet"
+        raise ArtifactError(f"{path}: no option set: {reason}; `cooptions options {run.path}` writes what is missing")
     return load_option_set(path, config.env)
 
 
-def follow_named(config: Config, options: OptionSet, name: str, *, seed: int = 0) -> Execution:
+def follow_named(config: Config, options: AbstractOptions, name: str, *, seed: int = 0) -> Execution:
     """Follow the option of this name from a start that differs with the seed."""
     names = [option.name for option in options.options]
     require(name in names, f"option: unknown {name!r}; there are {', '.join(names)}")
@@ -97,7 +111,7 @@ def follow_named(config: Config, options: OptionSet, name: str, *, seed: int = 0
     return follow(config.env, options, jnp.int32(names.index(name)), begun, key=config.keys("looks")[seed])
 
 
-def write_gif(config: Config, run: RunDirectory, options: OptionSet, name: str) -> Path:
+def write_gif(config: Config, run: RunDirectory, options: AbstractOptions, name: str) -> Path:
     """One roll-out of an option as a GIF in the run directory."""
     followed = follow_named(config, options, name)
     rollout = Rollout(followed.states, followed.agent_states, followed.actions, followed.length).trim()

@@ -6,30 +6,41 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from cooptions.artifacts import RunDirectory, open_run
+from cooptions.artifacts import RunDirectory, config_json, open_run
+from cooptions.comparison import compare
+from cooptions.comparison import rich_table as score_table
 from cooptions.config import Config
 from cooptions.figures import draw, drawable
+from cooptions.learned import write_scores
 from cooptions.option_sets import write_option_sets
 from cooptions.options.report import rich_table
 from cooptions.progress import Progress
 from cooptions.stages import STAGES, stage_configs
+from cooptions.tracking import Track, open_tracker
 
 
 def _option_table(config: Config, run: RunDirectory, progress: Progress) -> Table:
     return rich_table(write_option_sets(config, run, progress)[0])
 
 
-PRODUCTS: dict[str, Callable[[Config, RunDirectory, Progress], Table]] = {"options": _option_table}
+def _score_table(config: Config, run: RunDirectory, progress: Progress) -> Table:
+    return score_table(compare([each.averaged() for each in write_scores(config, run, progress)]))
+
+
+PRODUCTS: dict[str, Callable[[Config, RunDirectory, Progress], Table]] = {
+    "options": _option_table,
+    "learning": _score_table,
+}
 """What a finished stage writes for people, besides its artefact, and the table it shows."""
 
 
-def run_pipeline(config: Config, out: Path, console: Console, until: str) -> None:
+def run_pipeline(config: Config, out: Path, console: Console, until: str, track: Track = "none") -> None:
     """Run what is missing up to a stage, then show a table and the pictures."""
-    progress = Progress(console)
     configs = stage_configs(config, until)
-    with open_run(out, configs) as run:
+    with open_tracker(track, out, config_json(config)) as tracker, open_run(out, configs) as run:
+        progress = Progress(console, tracker)
         for name in configs:
-            STAGES[name][0](config, run, progress)
+            STAGES[name].make(config, run, progress)
             if name in PRODUCTS:
                 console.print(PRODUCTS[name](config, run, progress))
         run.summarise(scenario=config.scenario, seeds=config.seeds, stages=list(run.manifest))

@@ -4,10 +4,66 @@ from dataclasses import replace
 from typing import Any
 
 from cooptions.config import Config
+from cooptions.envs.base import AbstractEnv, shows_pictures
 from cooptions.laplacian import Allo, Kronecker, Nystrom
+from cooptions.learners import Learner
+from cooptions.learners.networks import NetworkConfig
+from cooptions.learners.ppo import PpoConfig
+from cooptions.learners.q_learning import QConfig
+from cooptions.learning import LearningConfig
+from cooptions.options.macro import MacroConfig
 from cooptions.options.train import OURS, recipe
 from cooptions.representations import Cmi, Hit, Mask, RawJoint, Scalar
 from cooptions.walks import WalkConfig
+
+IQL = QConfig(
+    steps=20_000_000,
+    rollout=20,
+    batch=128,
+    capacity=100_000,  # 5000 sequences
+    learning_rate=5e-4,
+    anneal=True,
+    epsilon_evaluation=0.05,
+    network=NetworkConfig(hidden=(128, 128), recurrent=True, shared=True),
+)
+"""The paper's table for Level-Based Foraging."""
+QUICK_IQL = replace(
+    IQL,
+    steps=150_000,
+    batch=32,
+    capacity=20_000,
+    network=NetworkConfig(hidden=(64, 64), recurrent=True, shared=True),
+)
+"""The same, for two cores and a small task."""
+IQL_FOR_PICTURES = QConfig(
+    steps=10_000_000,
+    num_envs=16,
+    batch=128,
+    capacity=100_000,
+    learning_starts=1000,
+    learning_rate=5e-4,
+    anneal=True,
+    max_gradient_norm=10.0,
+    target_interval=100,
+    network=NetworkConfig(hidden=(128, 128), channels=(32, 32, 32), shared=True),
+)
+"""The paper's table for Overcooked."""
+_PPO = PpoConfig(steps=20_000_000)
+_PPO_FOR_PICTURES = PpoConfig(
+    steps=10_000_000,
+    rollout=256,
+    minibatches=16,
+    learning_rate=5e-4,
+    network=NetworkConfig(hidden=(64, 64), channels=(32, 32, 32), shared=True),
+)
+
+LEARNERS: dict[str, tuple[Learner, Learner]] = {
+    "iql": (IQL, IQL_FOR_PICTURES),
+    "vdn": (replace(IQL, mixer="sum"), replace(IQL_FOR_PICTURES, mixer="sum")),
+    "ippo": (_PPO, _PPO_FOR_PICTURES),
+    "mappo": (replace(_PPO, critic="joint"), replace(_PPO_FOR_PICTURES, critic="joint")),
+}
+"""Ways to learn a task, for environments that show vectors and for those that show pictures."""
 
 PRESETS: dict[str, Config] = {
     "quick": Config(
@@ -15,6 +71,7 @@ PRESETS: dict[str, Config] = {
         walk=WalkConfig(transitions=100_000),
         laplacian=Nystrom(num_eigenfunctions=2),
         options=replace(OURS, learner=replace(OURS.learner, steps=150_000, batch=64)),
+        learning=LearningConfig("iql+hit", QUICK_IQL, MacroConfig(), evaluations=10),
     ),
 }
 
@@ -34,16 +91,37 @@ METHODS: dict[str, dict[str, Any]] = {
 """Ways of discovery, as the parts of a configuration they set: the paper's two, ours, and its two baselines."""
 
 
+def learning(learner: str, env: AbstractEnv, options: str = "", macro: MacroConfig | None = None) -> LearningConfig:
+    """How a task is learned by a learner of this name, alone or with options."""
+    name = f"{learner}+{options}" if options else learner
+    return LearningConfig(name, LEARNERS[learner][shows_pictures(env)], macro)
+
+
+def learning_parts(learner: str, discovery: str, config: Config) -> dict[str, Any]:
+    """The parts of a configuration for `LEARNER+DISCOVERY`: the task is learned with options found that way."""
+    return {**METHODS[discovery], "learning": learning(learner, config.env, discovery, MacroConfig())}
+
+
+def given_parts(learner: str, option_set: str, config: Config) -> dict[str, Any]:
+    """The same for `LEARNER+SET`, with a set of options that needs no discovery."""
+    return {"learning": learning(learner, config.env, option_set, MacroConfig(option_set=option_set))}
+
+
 def preset(name: str) -> Config:
     """The configuration of a preset or scenario name; a name that is neither is refused with the nearest ones."""
     if name in PRESETS:
         return PRESETS[name]
     config = Config(scenario=name, **FAMILY_PARTS.get(name.partition("-")[0], {}))
-    return replace(config, options=recipe("ours", config.env))
+    config = replace(config, options=recipe("ours", config.env))
+    return replace(config, learning=learning("iql", config.env, "hit", MacroConfig()))
 
 
 def with_parts(config: Config, parts: dict[str, Any]) -> Config:
-    """The configuration with other parts; how many eigenfunctions are wanted stays as it was."""
+    """The configuration with other parts. How many eigenfunctions are wanted stays as it was, and so does how long a
+    task is learned and how it is evaluated."""
     swapped = replace(config, **parts)
-    num = config.laplacian.num_eigenfunctions
-    return replace(swapped, laplacian=replace(swapped.laplacian, num_eigenfunctions=num))
+    laplacian = replace(swapped.laplacian, num_eigenfunctions=config.laplacian.num_eigenfunctions)
+    learned, before = swapped.learning, config.learning
+    learner = replace(learned.learner, steps=before.learner.steps)
+    learned = replace(learned, learner=learner, evaluations=before.evaluations, episodes=before.episodes)
+    return replace(swapped, laplacian=laplacian, learning=learned)

@@ -10,12 +10,15 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+from cooptions.tracking import AbstractTracker, NoTracker
+
 
 class Progress:
-    """Shows the stages of a run, one after the other."""
+    """Shows the stages of a run, one after the other, on a terminal, and to a tracker if there is one."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, tracker: AbstractTracker | None = None) -> None:
         self.console = console
+        self.tracker = tracker or NoTracker()
 
     @classmethod
     def silent(cls) -> "Progress":
@@ -54,7 +57,8 @@ class StageProgress:
         self.done += steps
         now = time.monotonic()
         speed = f"{(self.done - self.begun_at) / max(now - self.begun, 1e-9):,.0f} steps/s"
-        note = ", ".join(f"{key} {_mean(value):.3g}" for key, value in list(metrics.items())[:3])
+        told = sorted(metrics.items(), key=lambda item: not item[0].startswith("evaluated"))[:3]
+        note = ", ".join(f"{key} {_mean(value):.3g}" for key, value in told)
         self.bars.update(self.task, completed=self.done, speed=speed, note=note)
         if not self.console.is_terminal and (now - self.spoken > 10 or self.done == self.num_steps):
             self.spoken = now

@@ -1,16 +1,26 @@
 """The stages of a run, each a function of its configuration and the artefact before it."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from cooptions.artifacts import Json, RunDirectory, fill
 from cooptions.config import Config
 from cooptions.discovery import Spectrum, fit_representation, fit_spectrum, untrained_spectrum
+from cooptions.envs.base import AbstractEnv
+from cooptions.errors import require
 from cooptions.learners.q_learning import QLearner
+from cooptions.learning import Learning, learn
+from cooptions.options.base import AbstractOptions
+from cooptions.options.handmade import handmade_options
 from cooptions.options.option_set import OptionSet
+from cooptions.options.storage import load_option_set
 from cooptions.options.task import OptionTask
 from cooptions.options.train import OptionTraining, option_set, option_tasks, train_options
 from cooptions.progress import Progress
@@ -82,16 +92,68 @@ def options_stage(config: Config, run: RunDirectory, progress: Progress) -> Opti
     return option_set(config.options, network, config.eigenoptions, config.env.noop)
 
 
-STAGES: dict[str, tuple[Callable, tuple[str, ...]]] = {
-    "walk": (walk_stage, ("walk",)),
-    "representation": (representation_stage, ("walk", "representation")),
-    "spectrum": (spectrum_stage, ("walk", "representation", "laplacian", "basis")),
-    "options": (options_stage, ("walk", "representation", "laplacian", "basis", "options")),
+GIVEN: dict[str, Callable[[AbstractEnv], AbstractOptions]] = {"handmade": handmade_options}
+"""Option sets that need no discovery, by name."""
+
+
+def task_env(config: Config, run: RunDirectory, progress: Progress) -> AbstractEnv:
+    """The environment that is learned in: with joint options, if there are any, every seed's in front."""
+    macro = config.learning.macro
+    if macro is None:
+        return config.env
+    if macro.option_set:
+        given = GIVEN.get(macro.option_set, partial(load_option_set, Path(macro.option_set)))(config.env)
+        options = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (config.seeds, *leaf.shape)), given)
+    else:
+        options = options_stage(config, run, progress)
+    num = macro.num_options or options.num_options
+    require(num <= options.num_options, f"macro.num_options is {num}; the set has {options.num_options}")
+    return macro.around(config.env, options.first(num))
+
+
+def learning_stage(
+    config: Config, run: RunDirectory, progress: Progress
+) -> tuple[Any, Float[Array, "seed evaluation episode score"]]:
+    """Every seed's policy, and what it scored over training."""
+    envs = task_env(config, run, progress)
+    stage, keys = Learning.of(config.learning), config.keys("learning")
+    state = jax.eval_shape(jax.vmap(lambda key, env: stage.init(env, key=key)), keys, envs)
+    return run.stage(
+        "learning",
+        lambda: learn(config.learning, envs, keys, directory=run.path, progress=progress),
+        partial(fill, (stage.learner.policy(state.inner), state.scores)),
+    )
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stage of a run."""
+
+    make: Callable[[Config, RunDirectory, Progress], Any]
+    """Makes its artefact, or restores it where it was made before."""
+    fields: tuple[str, ...]
+    """The fields of the configuration it depends on, besides those of the stages it comes after."""
+    after: Callable[[Config], tuple[str, ...]]
+    """The stages it needs, all of them, in order."""
+
+
+_DISCOVERY = ("walk", "representation", "spectrum", "options")
+
+STAGES: dict[str, Stage] = {
+    "walk": Stage(walk_stage, ("walk",), lambda _: ()),
+    "representation": Stage(representation_stage, ("representation",), lambda _: _DISCOVERY[:1]),
+    "spectrum": Stage(spectrum_stage, ("laplacian", "basis"), lambda _: _DISCOVERY[:2]),
+    "options": Stage(options_stage, ("options",), lambda _: _DISCOVERY[:3]),
+    "learning": Stage(learning_stage, ("learning",), lambda config: _DISCOVERY if config.discovers else ()),
 }
-"""Every stage in order, with the fields of the configuration it depends on."""
+"""Every stage in order."""
 
 
 def stage_configs(config: Config, until: str) -> dict[str, Json]:
-    """The configuration of each stage up to and including `until`."""
-    names = list(STAGES)[: list(STAGES).index(until) + 1]
-    return {name: config.stage_config(*STAGES[name][1]) for name in names}
+    """The configuration of each stage that is needed up to and including `until`."""
+
+    def config_of(name: str) -> Json:
+        chain = (*STAGES[name].after(config), name)
+        return config.stage_config(*(field for stage in chain for field in STAGES[stage].fields))
+
+    return {name: config_of(name) for name in (*STAGES[until].after(config), until)}

@@ -50,6 +50,7 @@ def train(
     name: str,
     num_steps: int,
     chunk_steps: int,
+    unit: int = 1,
     directory: Path | None = None,
     progress: Progress | None = None,
     checkpoint_seconds: float = 30.0,
@@ -60,6 +61,7 @@ def train(
     chunks begin, and how often the run was stopped, leaves no trace in the result. Between chunks it logs to
     `directory/metrics/NAME.jsonl`, checkpoints to `directory/checkpoints/NAME` at most every
     `checkpoint_seconds`, shows progress, notices seeds whose metrics are no longer finite, and obeys signals.
+    `unit` is what progress counts a step as, such as the environment steps in it.
     """
     require(num_steps >= 1, f"{name}: num_steps must be at least 1, not {num_steps}")
     require(chunk_steps >= 1, f"{name}: chunk_steps must be at least 1, not {chunk_steps}")
@@ -70,17 +72,19 @@ def train(
     metrics = MetricsFile(directory / "metrics" / f"{name}.jsonl" if directory else None)
     done, state = checkpoints.restore(state) if checkpoints else (0, state)
     metrics.keep_until(done)
+    progress.tracker.begin(name, metrics.rows(), unit)
     healthy = metrics.finite_so_far(len(keys))
     saved_at = time.monotonic()
-    with StopSignals() as stop, progress.stage(name, num_steps, done) as show:
+    with StopSignals() as stop, progress.stage(name, num_steps * unit, done * unit) as show:
         while done < num_steps:
             length = min(chunk_steps, num_steps - done)
             state, values = run_chunk(stage, length, state, data, keys, jnp.int32(done))
             done += length
             row = {key: np.asarray(value) for key, value in values.items()}
             metrics.append(done, row)
+            progress.tracker.log(done, row)
             healthy &= _report_divergence(name, done, row, healthy, show.warn)
-            show.advance(length, row)
+            show.advance(length * unit, row)
             now = time.monotonic()
             if checkpoints and (stop.requested or now - saved_at > checkpoint_seconds):
                 checkpoints.save(done, state)

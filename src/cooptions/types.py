@@ -16,7 +16,8 @@ class MacroStep(eqx.Module):
 
     `action` is what an agent has to learn from: the primitive it executed, be it by its own choice or by an option's,
     or its vote where that failed. An option is `consistent` where its whole team would have done just what was done,
-    and `continues` where it would go on from here.
+    and `continues` where it would go on from here. `choices` are the actions of an agent that is free to choose: an
+    active option narrows the time step's `action_mask`, but a state is worth its best choice all the same.
     """
 
     active: Int[Array, ""]
@@ -26,6 +27,7 @@ class MacroStep(eqx.Module):
     action: Int[Array, " agent"]
     consistent: Bool[Array, " option"]
     continues: Bool[Array, " option"]
+    choices: Bool[Array, "agent action"]
 
 
 class TimeStep(eqx.Module):

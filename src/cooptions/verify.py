@@ -218,7 +218,7 @@ def _agreement(discovery: Discovery, state: Any, spectrum: Spectrum, joint: np.n
     num_seeds = jax.tree.leaves(spectrum)[0].shape[0]
     seeds = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], (state, spectrum)) for seed in range(num_seeds)]
     values = [_values(discovery, one_state, one_spectrum, joint) for one_state, one_spectrum in seeds]
-    unit = np.stack([value / np.linalg.norm(value, axis=0) for value in values])
+    unit = np.stack([value / np.maximum(np.linalg.norm(value, axis=0), 1e-12) for value in values])
     return np.einsum("ask,bsk->kab", unit, unit).min(axis=(1, 2)).tolist()
 
 

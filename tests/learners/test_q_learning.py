@@ -6,8 +6,9 @@ import pytest
 from cooptions.envs.probe import PROBES
 from cooptions.envs.rollout import start
 from cooptions.errors import ConfigError
+from cooptions.learners.choice import epsilon_greedy, greedy, state_value
 from cooptions.learners.networks import NetworkConfig, init_memory
-from cooptions.learners.q_learning import QConfig, QLearner, Tick, epsilon_greedy, greedy, state_value
+from cooptions.learners.q_learning import QConfig, QLearner, Tick
 from cooptions.training import train
 
 NETWORK = NetworkConfig(hidden=(32, 32))
@@ -72,7 +73,7 @@ def ticks_of(reward, first, num_options=0, **parts):
     num_actions = 2 + num_options
     given = {
         "observation": jnp.arange(length, dtype=jnp.float32)[:, None, None, None],
-        "action_mask": jnp.ones((length, 1, 1, num_actions), bool),
+        "choices": jnp.ones((length, 1, 1, num_actions), bool),
         "first": jnp.array(first)[:, None],
         "action": jnp.zeros((length, 1, 1), jnp.int8),
         "reward": jnp.array(reward, jnp.float32)[:, None],
@@ -83,9 +84,10 @@ def ticks_of(reward, first, num_options=0, **parts):
     return Tick(**(given | parts))
 
 
-def loss_of(values, ticks, num_options=0, target=None, **config):
+def loss_of(values, ticks, target=None, **config):
     learner = QLearner(QConfig(discount=0.5, **config))
-    return float(learner.squared_errors(values, values if target is None else target, num_options, ticks))
+    later = (values if target is None else target)[1:]
+    return float(learner.squared_errors(values[:-1], values[1:], later, ticks))
 
 
 def test_reward_of_a_step_bootstraps_from_the_next_one_and_never_across_an_end():
@@ -107,20 +109,20 @@ def test_options_are_credited_where_they_agree_and_bootstrap_from_themselves_whi
     def ticks(consistent, continues):
         flags = {"consistent": consistent, "continues": continues}
         arrays = {name: jnp.array([flag, [False, False]])[:, None] for name, flag in flags.items()}
-        return ticks_of([-0.5 * 4, 0.0], [True, False], num_options=2, action_mask=masked, **arrays)
+        return ticks_of([-0.5 * 4, 0.0], [True, False], num_options=2, choices=masked, **arrays)
 
-    assert loss_of(values, ticks([False, False], [True, True]), 2) == pytest.approx(0.0)
+    assert loss_of(values, ticks([False, False], [True, True])) == pytest.approx(0.0)
     # Going on, option 0 is worth -2 + 6 / 2 = 1; ending, -2 + 4 / 2 = 0. It is taken for 5.
-    assert loss_of(values, ticks([True, False], [True, False]), 2) == pytest.approx(16.0)
-    assert loss_of(values, ticks([True, False], [False, False]), 2) == pytest.approx(25.0)
-    assert loss_of(values, ticks([True, True], [False, False]), 2) == pytest.approx(25.0 + 49.0)
+    assert loss_of(values, ticks([True, False], [True, False])) == pytest.approx(16.0)
+    assert loss_of(values, ticks([True, False], [False, False])) == pytest.approx(25.0)
+    assert loss_of(values, ticks([True, True], [False, False])) == pytest.approx(25.0 + 49.0)
 
 
 def test_summed_values_share_one_error():
     values = jnp.array([[[1.0, 0.0], [2.0, 0.0]], [[3.0, 0.0], [5.0, 0.0]]])[:, None]
     two = {
         "observation": jnp.zeros((2, 1, 2, 1)),
-        "action_mask": jnp.ones((2, 1, 2, 2), bool),
+        "choices": jnp.ones((2, 1, 2, 2), bool),
         "action": jnp.zeros((2, 1, 2), jnp.int8),
     }
     ticks = ticks_of([3.0 - 0.5 * 8, 0.0], [True, False], **two)

@@ -22,7 +22,8 @@ def test_sequences_follow_each_other_and_cover_all_that_is_held(num_ticks, oldes
     ticks, begins, env = sample(replay, 3000, length, stride, key=jax.random.key(0))
     assert np.all(np.diff(ticks, axis=0) == 1)
     first = np.asarray(ticks[0]) % 1000
-    assert set(first) == set(range(oldest, num_ticks - length + 1, stride))
+    starts = range(oldest, num_ticks - length + 1, stride)
+    assert set(zip(first.tolist(), env.tolist(), strict=True)) == {(begin, e) for begin in starts for e in range(2)}
     np.testing.assert_array_equal(np.asarray(ticks[0]) // 1000, env)
     np.testing.assert_array_equal(replay.ticks[begins, env], ticks[0])
 

@@ -27,14 +27,22 @@ def tiny_starts(tiny_env):
 
 @pytest.fixture(scope="session")
 def make_set(tiny_env):
-    def make(seed=0, fixed_last=True, **network):
+    def make(seed=0, fixed_last=True, still_ends=True, **network):
         config = NetworkConfig(**({"hidden": (8, 8)} | network))
         num_outputs = tiny_env.num_actions + (not fixed_last)
         rng = np.random.default_rng(seed)
         like = jax.eval_shape(jax.vmap(lambda key: init_team(tiny_env, config, num_outputs, key=key)), KEYS)
         weights = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), like)
         return OptionSet(
-            weights, eigenoptions(2, 2), config, max_steps=12, epsilon=0.05, fixed_last=fixed_last, noop=0, margin=0.01
+            network=weights,
+            options=eigenoptions(2, 2),
+            config=config,
+            max_steps=12,
+            epsilon=0.05,
+            fixed_last=fixed_last,
+            noop=0,
+            margin=0.01,
+            still_ends=still_ends,
         )
 
     return make

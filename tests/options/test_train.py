@@ -1,17 +1,19 @@
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.envs.grid import Grid
+from cooptions.envs.grid import Grid, State
 from cooptions.envs.rollout import Runners, start
+from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import ConfigError
-from cooptions.learners.networks import NetworkConfig
+from cooptions.learners.networks import NetworkConfig, init_team
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.options.execution import follow_all, spreads
-from cooptions.options.task import OptionTask, collect_starts
+from cooptions.options.task import collect_starts
 from cooptions.options.train import (
     PAPER,
     RECIPES,
@@ -22,12 +24,14 @@ from cooptions.options.train import (
     option_set,
     option_weights,
     recipe,
+    tasks_on,
     train_options,
 )
 from cooptions.oracles.option_values import joint_model, optimal_values, policy_values, step_rewards
 from cooptions.types import Feature
 
 ENV = Grid(height=4, width=4, num_agents=2)
+TERMINATE = ENV.num_actions
 
 
 def exact_functions(agent_states):
@@ -35,26 +39,12 @@ def exact_functions(agent_states):
     return 1.5 - jnp.abs(agent_states[0] - agent_states[1])
 
 
-def make_tasks(config, num_seeds=1):
+def make_tasks(config, **settings):
     """The tasks of the four options of the hand-made functions."""
-    begun = [collect_starts(ENV, 64, 5, key=jax.random.key(seed)) for seed in range(num_seeds)]
-    starts = jax.tree.map(lambda *leaves: jnp.stack(leaves), *begun)
-    values = jax.vmap(jax.vmap(lambda state: exact_functions(ENV.agent_states(state))))(starts.state)
-    weights = option_weights(eigenoptions(2, 2), 2)
-    weights = jnp.broadcast_to(weights, (num_seeds, *weights.shape))
-    if config.scale == "gain":
-        weights = weights / jax.vmap(available_gain)(values, weights)[..., None]
-    return OptionTask(
-        env=ENV,
-        columns=(0, 1),
-        step_cost=config.step_cost,
-        effort=config.effort,
-        max_steps=config.max_steps,
-        evaluate=jax.tree_util.Partial(exact_functions),
-        weights=weights,
-        starts=starts,
-        start_values=values,
-    )
+    config = replace(config, num_starts=64, start_steps=5)
+    settings = {"env": ENV, "columns": (0, 1), "weights": option_weights(eigenoptions(2, 2), 2)} | settings
+    keys = jax.random.split(jax.random.key(0), 1)
+    return tasks_on(config=config, evaluate=jax.tree_util.Partial(exact_functions), keys=keys, **settings)
 
 
 def one(task, option):
@@ -126,6 +116,12 @@ def test_reward_is_the_climb_less_its_costs_and_ending_together_earns_nothing(co
     assert float(timestep.reward) == pytest.approx(unit - config.step_cost - config.effort, abs=1e-6)
     assert not timestep.last
     assert float(timestep.discount) == 1.0
+    back, timestep = task.step(after, jnp.array([1, 0]), jax.random.key(1))  # one steps back, one stands still
+    assert float(timestep.reward) == pytest.approx(-unit - config.step_cost - config.effort, abs=1e-6)
+    assert timestep.score.tolist() == pytest.approx([-2 * (config.step_cost + config.effort), 2.0], abs=1e-6)
+    assert float(back.value) == pytest.approx(float(state.value), abs=1e-6)
+    _, timestep = task.step(state, jnp.array([0, 5]), jax.random.key(1))
+    assert float(timestep.reward) == pytest.approx(-config.step_cost, abs=1e-6)
     _, timestep = task.step(state, jnp.array([5, 5]), jax.random.key(1))
     assert float(timestep.reward) == 0.0
     assert timestep.last
@@ -141,10 +137,92 @@ def test_the_step_limit_is_no_end_of_the_task(config):
     assert float(timestep.discount) == 1.0
 
 
+class Final(AbstractWrapper[State]):
+    """A grid whose every step ends the task."""
+
+    env: Grid = eqx.field(static=True)
+
+    @property
+    def num_actions(self):
+        return self.env.num_actions
+
+    def reset(self, key):
+        return self.env.reset(key)
+
+    def step(self, state, action, key):
+        state, timestep = self.env.step(state, action, key)
+        return state, replace(timestep, discount=jnp.float32(0.0))
+
+    def agent_states(self, state):
+        return self.env.agent_states(state)
+
+
+@pytest.mark.parametrize(
+    ("env", "ends"), [(Grid(4, 4, 2, time_limit=1), False), (Final(ENV), True)], ids=["time limit", "end"]
+)
+def test_the_end_of_the_environment_ends_the_task_but_its_time_limit_does_not(env, ends):
+    task = one(make_tasks(replace(OptionsConfig(), start_steps=0), env=env), 0)
+    state, _ = task.reset(jax.random.key(0))
+    _, timestep = task.step(state, jnp.array([0, 0]), jax.random.key(1))
+    assert bool(timestep.last) == ends
+
+
+def test_tasks_begin_at_all_their_starts_and_know_the_value_there(config):
+    task = one(make_tasks(config), 0)
+    states, timesteps = jax.vmap(task.reset)(jax.random.split(jax.random.key(0), 50))
+    assert len(np.unique(states.inner.position.reshape(50, -1), axis=0)) > 20
+    np.testing.assert_allclose(states.value, jax.vmap(task.value)(states.inner), atol=1e-6)
+    np.testing.assert_array_equal(timesteps.observation, jax.vmap(ENV.observe)(states.inner))
+
+
+def test_tasks_see_the_features_that_discovery_knows(config):
+    task = one(make_tasks(config, columns=(1,), weights=jnp.array([[2.0]])), 0)
+    begun = ENV.place(jnp.array([[0, 0], [3, 1]]))
+    assert float(task.value(begun)) == pytest.approx(float(task.weights[0]) * (1.5 - 1.0))
+
+
+@pytest.mark.parametrize(("scale", "gain"), [("gain", 1.0), ("variance", None)])
+def test_the_unit_of_reward_is_what_there_is_to_gain(config, scale, gain):
+    task = jax.tree.map(lambda leaf: leaf[0], make_tasks(replace(config, scale=scale)))
+    if gain is None:
+        np.testing.assert_array_equal(task.weights, option_weights(eigenoptions(2, 2), 2))
+    else:
+        np.testing.assert_allclose(available_gain(task.start_values, task.weights), gain, rtol=1e-5)
+
+
 def test_gain_is_measured_from_a_typical_start():
-    values = jnp.array([[0.0, 1.0], [2.0, 1.0], [4.0, -2.0]])
-    weights = jnp.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])
-    np.testing.assert_allclose(available_gain(values, weights), [2.0, 2.0, 1.0])
+    values = jnp.array([[0.0, 1.0, 3.0], [2.0, 1.0, 3.0], [4.0, -2.0, 3.0]])
+    weights = jnp.array([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    np.testing.assert_allclose(available_gain(values, weights), [2.0, 2.0, 1.0, 1.0])  # the last has nothing to gain
+
+
+@pytest.mark.parametrize(
+    ("values", "settings", "chosen"),
+    [
+        ((0.0, 0.2, 0.5, -1.0, -1.0), {}, 2),
+        ((0.45, 0.2, 0.5, -1.0, -1.0), {}, TERMINATE),
+        ((0.45, 0.2, 0.5, -1.0, -1.0), {"still_ends": False}, 0),
+        ((0.45, 0.2, 0.5, -1.0, -1.0), {"margin": 0.0}, 2),
+        ((-0.3, -0.2, 0.05, -1.0, -1.0), {}, TERMINATE),
+        ((-0.3, -0.2, 0.15, -1.0, -1.0), {}, 2),
+        ((-0.3, 0.2, 0.15, 0.1, -0.1, 0.15), {"fixed_last": False}, TERMINATE),
+        ((-0.3, 0.2, 0.15, 0.1, -0.1, 0.05), {"fixed_last": False}, 1),
+        ((0.2, 9.0, 0.1, 0.1, 0.1), {"mask": [True, False, True, True, True]}, TERMINATE),
+    ],
+)
+def test_a_move_has_to_be_worth_more_than_resting_and_who_rests_wants_to_end(values, settings, chosen):
+    """Values of the five actions, and of "terminate" where that is learned; the margin is 0.1."""
+    settings = {"margin": 0.1, "still_ends": True, "fixed_last": True, "mask": [True] * 5} | settings
+    mask = jnp.array([settings.pop("mask")] * 2)
+    learner = QConfig(network=NetworkConfig(hidden=(2,)), fixed_last=settings.pop("fixed_last"))
+    shapes = jax.eval_shape(lambda: init_team(ENV, learner.network, len(values), key=jax.random.key(0)))
+    network = jax.tree.map(lambda leaf: jnp.zeros((2, *leaf.shape)), shapes)
+    network = eqx.tree_at(lambda n: n.head.biases[0], network, jnp.broadcast_to(jnp.array(values), (2, 2, len(values))))
+    config = OptionsConfig(learner=learner, **settings)
+    options = option_set(config, network, eigenoptions(2, 1), ENV.noop)
+    begun = ENV.place(jnp.array([[1, 1], [2, 2]]))
+    told = options.actions(ENV.agent_states(begun), ENV.observe(begun), mask)
+    assert told.tolist() == [[chosen] * 2] * 2
 
 
 def test_no_option_touches_another():
@@ -156,13 +234,18 @@ def test_no_option_touches_another():
     pair, twice = (replace(tasks, weights=tasks.weights[jnp.array(rows)]) for rows in ([0, 1], [0, 0]))
 
     @jax.jit
-    def first_network(task):
-        state = stage.init(task, key=jax.random.key(1))
-        state, _ = jax.lax.scan(lambda state, key: stage.step(state, task, key=key), state, keys)
-        return [leaf[0] for leaf in jax.tree.leaves(state.network)]
+    def trained_from(state, task):
+        return jax.lax.scan(lambda state, key: stage.step(state, task, key=key), state, keys)[0]
 
-    for left, right in zip(first_network(pair), first_network(twice), strict=True):
-        np.testing.assert_array_equal(left, right)
+    begun = jax.jit(lambda task: stage.init(task, key=jax.random.key(1)))(twice)
+    first_weights = begun.network.body.weights[0]
+    assert np.abs(first_weights[0] - first_weights[1]).max() > 1e-3, "each begins with weights of its own"
+    left, right = (trained_from(begun, task).network for task in (pair, twice))
+    for one_leaf, other in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
+        np.testing.assert_array_equal(one_leaf[0], other[0])
+    alike = trained_from(jax.tree.map(lambda leaf: leaf.at[1].set(leaf[0]), begun), twice)
+    position = alike.runners.state.inner.position
+    assert (position[0] != position[1]).any(), "each explores by itself, even if all began alike"
 
 
 def test_starts_differ_and_are_where_random_play_leads():
@@ -191,7 +274,14 @@ def test_the_papers_recipe_is_its_table():
     assert table == (1e-3, False, (64, 64), 32, 10)
     assert (learner.discount, learner.capacity, learner.batch, learner.target_interval) == (0.99, 5000, 32, 10)
     assert (learner.max_gradient_norm, learner.learning_starts, learner.epochs) == (1.0, 5000, 4)
-    assert (PAPER.max_steps, PAPER.epsilon, PAPER.step_cost, learner.fixed_last) == (50, 0.05, 0.0, False)
+    assert (learner.fixed_last, learner.double) == (False, False)
+
+
+@pytest.mark.parametrize("config", RECIPES["paper"])
+def test_the_papers_recipe_has_nothing_of_ours(config):
+    assert (config.max_steps, config.epsilon, config.scale) == (50, 0.05, "variance")
+    assert (config.step_cost, config.effort, config.margin, config.still_ends) == (0.0, 0.0, 0.0, False)
+    assert (config.learner.discount, config.learner.fixed_last, config.learner.double) == (0.99, False, False)
 
 
 def test_options_have_no_memory():

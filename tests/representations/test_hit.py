@@ -18,13 +18,18 @@ from cooptions.walks import Walk, index_futures
 HIT = Hit(steps=600, batch=256, hidden=(64, 64), learning_rate=5e-3, steps_ahead=16)
 
 
+def fermat_states(representation: Hit, team: Team, state: Any, joint: np.ndarray) -> np.ndarray:
+    return np.asarray(jax.jit(jax.vmap(lambda s: representation.fermat_state(team, state, s)))(jnp.asarray(joint)))
+
+
 def test_it_agrees_with_exact_hitting_distances_around_a_wall():
     env = Grid(7, 7, 2, map="door")
     team = Team.of(env)
     state = trained(HIT, team, walked(env))
     cells, transitions = oracles.grid_cells(env.free), oracles.grid_transitions(env.free)
     joint = random_teams(env, 1000)
-    z = encoded(HIT, team, state, joint)
+    indices = oracles.cell_indices(env.free, joint)
+    z, fermat = encoded(HIT, team, state, joint), fermat_states(HIT, team, state, joint)
     for f in range(2):
         exact = np.asarray(HIT.capped(oracles.hitting_distance(transitions, cells[:, f], HIT.discount)))
         values = jnp.arange(7.0)
@@ -33,11 +38,24 @@ def test_it_agrees_with_exact_hitting_distances_around_a_wall():
         )
         assert np.corrcoef(np.ravel(learned), np.ravel(exact))[0, 1] > 0.985
         assert np.abs(np.asarray(learned) - exact).mean() < 0.15
-        exact_z, _ = oracles.fermat_value(exact, oracles.cell_indices(env.free, joint))
+        exact_z, _ = oracles.fermat_value(exact, indices)
         assert np.corrcoef(z[:, f], exact_z)[0, 1] > 0.97
+        summed = np.asarray(learned)[indices].sum(axis=1)[np.arange(1000), fermat[:, f].astype(int)]
+        np.testing.assert_allclose(summed, z[:, f], atol=1e-4)
         aligned = joint[:, 0, f] == joint[:, 1, f]
         assert (z[aligned, f] == 0).all()
         assert (z[~aligned, f] > 0).all()
+
+
+def test_a_team_that_agrees_meets_where_it_is(mixed_team, mixed_data):
+    """In a coordinate, a categorical and a continuous feature; two agents lack the second, and have 0 in its place."""
+    team = Team(mixed_team.features, ((True, True, True), (True, False, True), (True, False, True)), (0, 1, 1))
+    representation = Hit(num_bins=8, hidden=(8,))
+    state = representation.init(team, jax.tree.map(lambda x: x[0], mixed_data), key=jax.random.key(0))
+    agreed = np.array([[3.0, 2.0, 0.123], [0.0, 1.0, -0.9]], np.float32)
+    joint = np.repeat(agreed[:, None], 3, axis=1)
+    joint[:, 1:, 1] = 0.0
+    np.testing.assert_array_equal(fermat_states(representation, team, state, joint), agreed)
 
 
 def test_windows_stop_where_the_episode_does():

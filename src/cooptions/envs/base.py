@@ -98,6 +98,12 @@ class AbstractEnv(abc.ABC, Generic[State]):
         return cls(**{name: _convert(name, fields[name], text) for name, text in given.items()})
 
 
+def shows_pictures(env: AbstractEnv) -> bool:
+    """Whether an agent observes pictures, not vectors."""
+    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+    return timestep.observation.ndim > 2
+
+
 def _convert(name: str, kind: Any, text: str) -> Any:
     """Read a scenario option as the type of its field."""
     if get_origin(kind) is Literal:

@@ -38,7 +38,7 @@ def advance(
     last = outcome.timestep.last
     # Most steps end no episode: unless seeds are vmapped around this, the start states are then not computed.
     onward = jax.lax.cond(
-        jnp.any(last), lambda: _select(last, start(env, last.shape[0], key=reset_key), outcome), lambda: outcome
+        jnp.any(last), lambda: select(last, start(env, last.shape[0], key=reset_key), outcome), lambda: outcome
     )
     return outcome, onward
 
@@ -52,11 +52,11 @@ def tick(env: AbstractEnv, runners: Runners, action: Int[Array, "env agent"], *,
     over = runners.timestep.last
     stepped = Runners(*jax.vmap(env.step)(runners.state, action, jax.random.split(step_key, action.shape[0])))
     return jax.lax.cond(
-        jnp.any(over), lambda: _select(over, start(env, over.shape[0], key=reset_key), stepped), lambda: stepped
+        jnp.any(over), lambda: select(over, start(env, over.shape[0], key=reset_key), stepped), lambda: stepped
     )
 
 
-def _select(mask: Bool[Array, " env"], chosen: Runners, other: Runners) -> Runners:
+def select(mask: Bool[Array, " env"], chosen: Runners, other: Runners) -> Runners:
     """`chosen` where `mask` holds, `other` elsewhere."""
     pick = jax.vmap(lambda flag, a, b: jax.tree.map(lambda x, y: jnp.where(flag, x, y), a, b))
     return pick(mask, chosen, other)

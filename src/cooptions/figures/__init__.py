@@ -14,6 +14,7 @@ from cooptions.errors import ArtifactError
 from cooptions.figures.ceo import plot_ceo
 from cooptions.figures.eigenvectors import plot_eigenvectors, plot_representations
 from cooptions.figures.heterogeneous import plot_heterogeneous
+from cooptions.figures.learning import plot_learning
 from cooptions.figures.n_distance import PAIRS, plot_n_distance
 from cooptions.figures.options import plot_option_rollouts
 from cooptions.figures.relations import plot_relations
@@ -41,6 +42,9 @@ FIGURES: dict[str, Figure] = {
         "the first eigenfunctions as one agent moves and its teammates stand still", ("spectrum",), plot_relations
     ),
     "options": Figure("roll-outs of the first four options from three starts", ("options",), plot_option_rollouts),
+    "learning": Figure(
+        "how the team learned the task: interquartile means with 95% intervals", ("learning",), plot_learning
+    ),
     "representations": Figure(
         "eigenfunctions of single-agent, raw joint and relative states (grid-15x15-3p)",
         ("walk",),
@@ -84,8 +88,12 @@ def draw(name: str, config: Config, run: RunDirectory) -> list[Path]:
     missing = set(FIGURES[name].needs) - set(run.manifest)
     if missing:
         raise ArtifactError(f"{run.path}: figure {name} needs {', '.join(missing)}; `cooptions run` makes them")
-    canvas = FIGURES[name].plot(config, run)
-    paths = [run.file("figures", f"{name}.{kind}") for kind in ("png", "pdf")]
+    return write_canvas(FIGURES[name].plot(config, run), run.file("figures", name))
+
+
+def write_canvas(canvas: Canvas, stem: Path) -> list[Path]:
+    """Write a picture as PNG and PDF."""
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
     for path in paths:
         content = io.BytesIO()
         canvas.savefig(content, format=path.suffix[1:], bbox_inches="tight")

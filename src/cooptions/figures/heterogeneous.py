@@ -19,7 +19,7 @@ def plot_heterogeneous(config: Config, run: RunDirectory) -> Figure:
     require(team.num_types > 1, f"this figure is for teams of several types; {config.scenario} has one")
     found = discovered(config, run)
     movers = [team.agent_types.index(kind) for kind in range(team.num_types)]
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(7)
     canvas = Figure(figsize=(1.6 * NUM_COLUMNS * len(movers), 1.7 * NUM_PLACES), layout="constrained")
     panels = canvas.subfigures(1, len(movers), squeeze=False)[0]
     for panel, mover in zip(panels, movers, strict=True):

@@ -12,6 +12,7 @@ from cooptions.figures.panels import Panel
 from cooptions.figures.rollouts import plot_rollouts
 from cooptions.options.execution import Execution, follow_all
 from cooptions.options.task import collect_starts
+from cooptions.options.train import diverged
 from cooptions.progress import Progress
 from cooptions.representations.base import FindsFermat
 from cooptions.stages import options_stage
@@ -21,11 +22,16 @@ NUM_STARTS = 3
 
 
 def plot_option_rollouts(config: Config, run: RunDirectory) -> Figure:
-    """Columns: the first options; rows: random starts. Bars: the n-distance of each feature where it ended."""
-    options = jax.tree.map(lambda leaf: leaf[0], options_stage(config, run, Progress(Console(stderr=True))))
-    found = discovered(config, run)
-    begun = collect_starts(config.env, NUM_STARTS, config.options.start_steps, key=config.keys("figure")[0])
-    followed = follow_all(config.env, options, begun, key=config.keys("figure")[0])
+    """Columns: the first options; rows: random starts. Bars: the n-distance of each feature where it ended.
+
+    They are those of the first seed that did not diverge.
+    """
+    option_sets = options_stage(config, run, Progress(Console(stderr=True)))
+    each = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], option_sets) for seed in range(config.seeds)]
+    seed = next((seed for seed, options in enumerate(each) if not diverged(options)), 0)
+    options, found, key = each[seed], discovered(config, run, seed), config.keys("figure")[seed]
+    begun = collect_starts(config.env, NUM_STARTS, config.options.start_steps, key=key)
+    followed = follow_all(config.env, options, begun, key=key)
     columns = range(min(NUM_OPTIONS, options.num_options))
     panels = [
         [_panel(config, found, jax.tree.map(lambda leaf, o=o, s=s: leaf[o, s], followed)) for o in columns]

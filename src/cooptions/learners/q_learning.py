@@ -10,8 +10,10 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.rollout import Runners, start, tick, training_reward, uniform_action
+from cooptions.envs.rollout import Runners, start, tick, training_reward
 from cooptions.errors import require
+from cooptions.learners.base import AbstractLearner, episode_scores
+from cooptions.learners.choice import ChoiceConfig, choose, choose_evaluated, state_value
 from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_memory, init_team
 from cooptions.learners.replay import Replay, add, empty, sample
 from cooptions.training import Metrics
@@ -53,6 +55,10 @@ class QConfig:
     epsilon_finish: float = 0.05
     epsilon_decay: float = 0.1
     """Fraction of training over which epsilon falls from start to finish."""
+    epsilon_evaluation: float = 0.0
+    """How often an agent acts at random when the team is evaluated."""
+    choice: ChoiceConfig = field(default_factory=ChoiceConfig)
+    """What joint options are for, where the environment has any."""
     network: NetworkConfig = field(default_factory=NetworkConfig)
 
     def __post_init__(self) -> None:
@@ -92,6 +98,9 @@ class QConfig:
         fraction = jnp.clip(update / max(self.epsilon_decay * self.num_updates, 1e-6), 0.0, 1.0)
         return self.epsilon_start + fraction * (self.epsilon_finish - self.epsilon_start)
 
+    def build(self) -> "QLearner":
+        return QLearner(self)
+
     @property
     def optimiser(self) -> optax.GradientTransformation:
         rate = self.learning_rate
@@ -103,11 +112,12 @@ class Tick(eqx.Module):
     """An environment at one time, what was done there, and what that brought.
 
     `first` marks the beginning of an episode: the tick before it was the end of another and led nowhere.
-    `action`, `consistent` and `continues` are those of `MacroStep`; without options there are none of the latter.
+    `action`, `consistent` and `continues` are those of `MacroStep`; without options of value there are none of the
+    latter. `choices` are what an agent free to choose may do.
     """
 
     observation: Shaped[Array, "*batch_agent_and_shape"]
-    action_mask: Bool[Array, "*batch agent action"]
+    choices: Bool[Array, "*batch agent action"]
     first: Bool[Array, "*batch"]
     action: Int[Array, "*batch agent"]
     reward: Float[Array, "*batch"]
@@ -132,21 +142,30 @@ class QState(eqx.Module):
 
 
 @dataclass(frozen=True)
-class QLearner:
-    """A stage of training whose data is the environment."""
+class QLearner(AbstractLearner[QState]):
+    """Q-learning on any environment: its primitives, and joint options where it has them."""
 
     config: QConfig
+
+    @property
+    def num_updates(self) -> int:
+        return self.config.num_updates
+
+    @property
+    def steps_per_update(self) -> int:
+        return self.config.num_envs * self.config.rollout
 
     def init(self, data: AbstractEnv, *, key: PRNGKeyArray) -> QState:
         config, env = self.config, data
         require(env.num_actions <= 128, f"{env.num_actions} actions and options; replay has room for numbers up to 127")
         network_key, env_key = jax.random.split(key)
-        network = init_team(env, config.network, env.num_actions - config.fixed_last, key=network_key)
+        num_outputs = self._num_valued(env) - config.fixed_last
+        network = init_team(env, config.network, num_outputs, key=network_key)
         runners = start(env, config.num_envs, key=env_key)
-        memory = init_memory(env, config.network, config.num_envs)
+        memory = self.init_memory(env, config.num_envs)
         actions = jnp.zeros((config.num_envs, env.num_agents), jnp.int32)
         first = jnp.ones(config.num_envs, bool)
-        example = _tick(env, runners.timestep, first, actions, runners.timestep, jnp.int32(0))
+        example = self._tick(env, runners.timestep, first, actions, runners.timestep, jnp.int32(0))
         return QState(
             network=network,
             target=jax.tree.map(jnp.copy, network),
@@ -163,58 +182,81 @@ class QLearner:
         """One update: a rollout, then a few gradient steps on what replay holds."""
         rollout_key, learn_key = jax.random.split(key)
         state, metrics = self.collect(state, data, key=rollout_key)
-        state, loss = self.learn(state, data, key=learn_key)
+        state, loss = self.learn(state, key=learn_key)
         due = (state.updates + 1) % self.config.target_interval == 0
         target = jax.tree.map(lambda new, old: jnp.where(due, new, old), state.network, state.target)
         state = eqx.tree_at(lambda s: (s.target, s.updates), state, (target, state.updates + 1))
         return state, metrics | {"loss": loss}
 
+    def policy(self, state: QState) -> Network:
+        return state.network
+
+    def init_memory(self, env: AbstractEnv, num_envs: int) -> Float[Array, "env agent memory"]:
+        return init_memory(env, self.config.network, num_envs)
+
+    def act(
+        self,
+        policy: Network,
+        memory: Float[Array, "env agent memory"],
+        timestep: TimeStep,
+        first: Bool[Array, " env"],
+        *,
+        key: PRNGKeyArray,
+    ) -> tuple[Float[Array, "env agent memory"], Int[Array, "env agent"]]:
+        memory, values = self.values(policy, memory, timestep.observation[None], first[None])
+        epsilon = jnp.float32(self.config.epsilon_evaluation)
+        return memory, choose_evaluated(self.config.choice, values[0], timestep, epsilon, key=key)
+
     def collect(self, state: QState, env: AbstractEnv, *, key: PRNGKeyArray) -> tuple[QState, Metrics]:
         """Let the team act for a rollout, exploring, and keep what it went through."""
         config = self.config
         epsilon = config.epsilon(state.updates)
-        frames = state.updates * config.rollout * config.num_envs
+        frames = state.updates * self.steps_per_update
 
         def act(carry: tuple[Runners, Array, Array], key: PRNGKeyArray) -> tuple[tuple[Runners, Array, Array], Any]:
             runners, first, memory = carry
             action_key, env_key = jax.random.split(key)
             memory, values = self.values(state.network, memory, runners.timestep.observation[None], first[None])
-            action = epsilon_greedy(values[0], runners.timestep.action_mask, epsilon, key=action_key)
+            action = choose(config.choice, values[0], runners.timestep, epsilon, key=action_key)
             onward = tick(env, runners, action, key=env_key)
-            kept = _tick(env, runners.timestep, first, action, onward.timestep, frames)
-            ended = onward.timestep.last
-            return (onward, runners.timestep.last, memory), (kept, ended, onward.timestep.score)
+            kept = self._tick(env, runners.timestep, first, action, onward.timestep, frames)
+            told = (onward.timestep.last, onward.timestep.score, _led(onward.timestep))
+            return (onward, runners.timestep.last, memory), (kept, told)
 
         begin = (state.runners, state.first, state.memory)
-        (runners, first, memory), (ticks, ended, score) = jax.lax.scan(
-            act, begin, jax.random.split(key, config.rollout)
-        )
+        keys = jax.random.split(key, config.rollout)
+        (runners, first, memory), (ticks, (ended, score, led)) = jax.lax.scan(act, begin, keys)
         state = eqx.tree_at(
             lambda s: (s.runners, s.first, s.memory, s.replay, s.memories),
             state,
             (runners, first, memory, add(state.replay, ticks), add(state.memories, state.memory[None])),
         )
-        return state, {"reward": ticks.reward.mean(), "epsilon": epsilon, **_scores(env, ended, score)}
+        metrics = {"reward": ticks.reward.mean(), "epsilon": epsilon, "led": led.mean()}
+        return state, metrics | episode_scores(env, ended, score)
 
-    def learn(self, state: QState, env: AbstractEnv, *, key: PRNGKeyArray) -> tuple[QState, Float[Array, ""]]:
-        """Gradient steps; none of them counts before `learning_starts`."""
+    def learn(self, state: QState, *, key: PRNGKeyArray) -> tuple[QState, Float[Array, ""]]:
+        """Gradient steps; none of them counts before `learning_starts`.
+
+        What they learn from is drawn at once, and so the target network, which stays the same, is asked once.
+        """
         config = self.config
         ready = state.replay.count * config.num_envs >= config.learning_starts
         ready &= state.replay.count >= config.sequence_length
+        ticks, begins, env_index = sample(
+            state.replay, config.epochs * config.batch, config.sequence_length, config.sequence_stride, key=key
+        )
+        memory = state.memories.ticks[begins // config.rollout, env_index]
+        later = self.later_values(state.target, memory, ticks)
 
-        def descend(carry: tuple[Network, Any], key: PRNGKeyArray) -> tuple[tuple[Network, Any], Float[Array, ""]]:
+        def descend(carry: tuple[Network, Any], batch: Any) -> tuple[tuple[Network, Any], Float[Array, ""]]:
             network, optimiser = carry
-            ticks, begins, env_index = sample(
-                state.replay, config.batch, config.sequence_length, config.sequence_stride, key=key
-            )
-            memory = state.memories.ticks[begins // config.rollout, env_index]
-            value, gradient = jax.value_and_grad(self.loss)(network, state.target, env.num_options, memory, ticks)
+            value, gradient = jax.value_and_grad(self.loss)(network, *batch)
             updates, following = config.optimiser.update(gradient, optimiser)
             stepped = (optax.apply_updates(network, updates), following)
             return jax.tree.map(lambda new, old: jnp.where(ready, new, old), stepped, carry), value * ready
 
-        begin = (state.network, state.optimiser)
-        (network, optimiser), losses = jax.lax.scan(descend, begin, jax.random.split(key, config.epochs))
+        batches = (_epochs(memory, 0, config.epochs), *_epochs((ticks, later), 1, config.epochs))
+        (network, optimiser), losses = jax.lax.scan(descend, (state.network, state.optimiser), batches)
         return eqx.tree_at(lambda s: (s.network, s.optimiser), state, (network, optimiser)), losses.mean()
 
     def values(
@@ -224,45 +266,57 @@ class QLearner:
         observation: Shaped[Array, "time env agent *shape"],
         first: Bool[Array, "time env"],
     ) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent action"]]:
-        """Every agent's values of all actions."""
+        """Every agent's values of all actions that have one."""
         memory, values = apply_team(network, self.config.network, memory, observation, first)
         if self.config.fixed_last:
             values = jnp.concatenate([values, jnp.zeros_like(values[..., :1])], axis=-1)
         return memory, values
 
+    def later_values(
+        self, network: Network, memory: Float[Array, "sample agent memory"], ticks: Tick
+    ) -> Float[Array, "time sample agent action"]:
+        """The values after each step of sequences; those before the first are needed for memory alone."""
+        begin = 0 if self.config.network.recurrent else 1
+        _, values = self.values(network, memory, ticks.observation[begin:], ticks.first[begin:])
+        return values[1 - begin :]
+
     def loss(
         self,
         network: Network,
-        target: Network,
-        num_options: int,
         memory: Float[Array, "sample agent memory"],
         ticks: Tick,
+        later: Float[Array, "time sample agent action"],
     ) -> Float[Array, ""]:
-        """The squared TD errors of sequences [time, sample]."""
-        _, values = self.values(network, memory, ticks.observation, ticks.first)
-        _, target_values = self.values(target, memory, ticks.observation, ticks.first)
-        return self.squared_errors(values, target_values, num_options, ticks)
+        """The squared TD errors of sequences [time, sample], given the target network's values after each step."""
+        if self.config.network.recurrent:
+            _, values = self.values(network, memory, ticks.observation, ticks.first)
+            before, after = values[:-1], jax.lax.stop_gradient(values[1:])
+        else:
+            _, before = self.values(network, memory, ticks.observation[:-1], ticks.first[:-1])
+            after = self.later_values(jax.lax.stop_gradient(network), memory, ticks)
+        return self.squared_errors(before, after, later, ticks)
 
     def squared_errors(
         self,
-        values: Float[Array, "time sample agent action"],
-        target_values: Float[Array, "time sample agent action"],
-        num_options: int,
+        before: Float[Array, "time sample agent action"],
+        after: Float[Array, "time sample agent action"],
+        later: Float[Array, "time sample agent action"],
         ticks: Tick,
     ) -> Float[Array, ""]:
         """Mean squared TD error of what was done, plus that of every option that would have done the same.
 
         The action that was done is worth r + gamma V(s'). An option is worth r + gamma Q(s', option) where it goes on
-        from s', and r + gamma V(s') where it ends there (intra-option learning).
+        from s', and r + gamma V(s') where it ends there (intra-option learning). `after` and `later` are the online
+        and the target network's values of s'.
         """
-        before, after, later = values[:-1], jax.lax.stop_gradient(values[1:]), target_values[1:]
-        best = state_value(after if self.config.double else later, later, ticks.action_mask[1:])
+        best = state_value(after if self.config.double else later, later, ticks.choices[1:])
         reward, gamma = ticks.reward[:-1, :, None], self.config.discount * ticks.discount[:-1, :, None]
         valid = ~ticks.first[1:, :, None]
 
         done = jnp.take_along_axis(before, ticks.action[:-1, ..., None].astype(jnp.int32), axis=-1)[..., 0]
         squares = valid * (self._mix(done) - reward - gamma * self._mix(best)) ** 2
         number = jnp.maximum(jnp.broadcast_to(valid, squares.shape).sum(), 1)
+        num_options = ticks.consistent.shape[-1]
         if num_options == 0:
             return squares.sum() / number
         following = jnp.where(ticks.continues[:-1, :, None], later[..., -num_options:], best[..., None])
@@ -273,58 +327,51 @@ class QLearner:
     def _mix(self, values: Float[Array, "time sample agent *option"]) -> Float[Array, "time sample _ *option"]:
         return values.sum(axis=2, keepdims=True) if self.config.mixer == "sum" else values
 
+    def _num_valued(self, env: AbstractEnv) -> int:
+        """How many actions have values: all, or all but the options."""
+        return env.num_actions - (0 if self.config.choice.valued else env.num_options)
 
-def state_value(
-    chooser: Float[Array, "*batch action"], values: Float[Array, "*batch action"], mask: Bool[Array, "*batch action"]
-) -> Float[Array, "*batch"]:
-    """The value of the available action that the chooser likes best."""
-    best = jnp.argmax(jnp.where(mask, chooser, -jnp.inf), axis=-1, keepdims=True)
-    return jnp.take_along_axis(values, best, axis=-1)[..., 0]
-
-
-def greedy(values: Float[Array, "*batch action"], mask: Bool[Array, "*batch action"]) -> Int[Array, "*batch"]:
-    return jnp.argmax(jnp.where(mask, values, -jnp.inf), axis=-1)
-
-
-def epsilon_greedy(
-    values: Float[Array, "*batch action"],
-    mask: Bool[Array, "*batch action"],
-    epsilon: Float[Array, ""],
-    *,
-    key: PRNGKeyArray,
-) -> Int[Array, "*batch"]:
-    """The best available action, or with probability epsilon any available one."""
-    coin_key, action_key = jax.random.split(key)
-    best = greedy(values, mask)
-    explores = jax.random.uniform(coin_key, best.shape) < epsilon
-    return jnp.where(explores, uniform_action(mask, key=action_key), best)
-
-
-def _tick(
-    env: AbstractEnv,
-    timestep: TimeStep,
-    first: Bool[Array, " env"],
-    action: Int[Array, "env agent"],
-    outcome: TimeStep,
-    frames: Int[Array, ""],
-) -> Tick:
-    """What replay keeps of a step."""
-    macro = outcome.macro
-    none = jnp.zeros((*first.shape, 0), bool)
-    return Tick(
-        observation=timestep.observation,
-        action_mask=timestep.action_mask,
-        first=first,
-        action=(action if macro is None else macro.action).astype(jnp.int8),
-        reward=training_reward(env, outcome, frames),
-        discount=outcome.discount,
-        consistent=none if macro is None else macro.consistent,
-        continues=none if macro is None else macro.continues,
-    )
+    def _tick(
+        self,
+        env: AbstractEnv,
+        timestep: TimeStep,
+        first: Bool[Array, " env"],
+        action: Int[Array, "env agent"],
+        outcome: TimeStep,
+        frames: Int[Array, ""],
+    ) -> Tick:
+        """What replay keeps of a step."""
+        num_valued = self._num_valued(env)
+        choices, done = timestep.action_mask, action
+        consistent = continues = jnp.zeros((*first.shape, 0), bool)
+        if outcome.macro is not None and timestep.macro is not None:
+            choices = timestep.macro.choices[..., :num_valued]
+            # Where options have no value, a vote in vain is learned as what it came to: standing still.
+            done = jnp.where(outcome.macro.action < num_valued, outcome.macro.action, env.noop)
+            if self.config.choice.valued:
+                consistent, continues = outcome.macro.consistent, outcome.macro.continues
+        return Tick(
+            observation=timestep.observation,
+            choices=choices,
+            first=first,
+            action=done.astype(jnp.int8),
+            reward=training_reward(env, outcome, frames),
+            discount=outcome.discount,
+            consistent=consistent,
+            continues=continues,
+        )
 
 
-def _scores(env: AbstractEnv, ended: Bool[Array, "time env"], score: Float[Array, "time env score"]) -> Metrics:
-    """The mean result of the episodes that ended in a rollout, and how many did."""
-    number = ended.sum()
-    means = jnp.where(ended[..., None], score, 0.0).sum(axis=(0, 1)) / jnp.maximum(number, 1)
-    return {name: means[index] for index, name in enumerate(env.score_names)} | {"episodes": number.astype(jnp.float32)}
+def _epochs(tree: Any, axis: int, num: int) -> Any:
+    """Split the samples on `axis` into as many parts, on a new axis in front."""
+
+    def split(leaf: Array) -> Array:
+        parts = leaf.reshape(*leaf.shape[:axis], num, leaf.shape[axis] // num, *leaf.shape[axis + 1 :])
+        return jnp.moveaxis(parts, axis, 0)
+
+    return jax.tree.map(split, tree)
+
+
+def _led(timestep: TimeStep) -> Bool[Array, " env"]:
+    """Where the team follows an option."""
+    return jnp.zeros_like(timestep.last) if timestep.macro is None else timestep.macro.active >= 0

@@ -1,6 +1,7 @@
 """What joint options are: behaviours that several agents begin, follow and end together."""
 
 import abc
+import dataclasses
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -72,6 +73,10 @@ class AbstractOptions(eqx.Module):
     def thresholds(self) -> np.ndarray:
         """Int[option]."""
         return np.array([option.threshold for option in self.options])
+
+    def first(self, num: int) -> "AbstractOptions":
+        """The first options alone."""
+        return dataclasses.replace(self, options=self.options[:num])
 
     def terminates(self, actions: Int[Array, "option agent"], terminate: int) -> Bool[Array, " option"]:
         """Which options end: those whose members all want to."""

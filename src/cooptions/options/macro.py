@@ -83,6 +83,33 @@ class MacroState(eqx.Module):
     """What every option would have its agents do here; the number of primitives means "terminate"."""
 
 
+@dataclasses.dataclass(frozen=True)
+class MacroConfig:
+    """How joint options enter a task; the fields are those of `MacroEnv`."""
+
+    keep: Keep = "none"
+    """How many members must vote for an active option so that it goes on: none, the majority, or all (paper)."""
+    initiation: Initiation = "everywhere"
+    """Where an option can be voted for: everywhere (paper), or only where it would act."""
+    observe: Observe = "own"
+    """What an agent sees: its own observation, or the team's."""
+    num_options: int = 0
+    """How many options are used, the first of the set; 0 for all."""
+    option_set: str = ""
+    """An option set to use, the same for all seeds, instead of one discovered by every seed: its directory, or
+    `handmade`."""
+
+    def __post_init__(self) -> None:
+        for name, kind in (("keep", Keep), ("initiation", Initiation), ("observe", Observe)):
+            value = getattr(self, name)
+            require(value in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
+        require(self.num_options >= 0, f"macro.num_options must not be negative, not {self.num_options}")
+
+    def around(self, env: AbstractEnv, options: AbstractOptions) -> "MacroEnv":
+        """The environment with the options."""
+        return MacroEnv(env, options, self.keep, self.initiation, self.observe)
+
+
 class MacroEnv(AbstractWrapper[MacroState]):
     """An environment whose actions are its primitives, then one vote for each joint option.
 
@@ -136,7 +163,8 @@ class MacroEnv(AbstractWrapper[MacroState]):
         state = self._arrive(inner, timestep, jnp.int32(-1), jnp.int32(0))
         nothing = jnp.zeros(self.num_options, bool)
         still = jnp.full(self.num_agents, self.noop, jnp.int32)
-        return state, self._timestep(state, timestep, MacroStep(state.active, state.age, still, nothing, nothing))
+        macro = MacroStep(state.active, state.age, still, nothing, nothing, self.free_choices(state))
+        return state, self._timestep(state, timestep, macro)
 
     def step(self, state: MacroState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
         noise_key, env_key = jax.random.split(key)
@@ -154,6 +182,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
             action=jnp.where(led, executed, action).astype(jnp.int32),
             consistent=consistent(executed, planned, self.options.members),
             continues=~self._ends(state) & (timestep.discount > 0),
+            choices=self.free_choices(state),
         )
         return state, self._timestep(state, timestep, macro)
 
@@ -202,22 +231,26 @@ class MacroEnv(AbstractWrapper[MacroState]):
 
     def _timestep(self, state: MacroState, timestep: TimeStep, macro: MacroStep) -> TimeStep:
         observation = share(timestep.observation) if self.observe == "team" else timestep.observation
-        mask = self._action_mask(state)
+        mask = self._action_mask(state, macro.choices)
         return dataclasses.replace(timestep, observation=observation, action_mask=mask, macro=macro)
 
-    def _action_mask(self, state: MacroState) -> Bool[Array, "agent action"]:
-        """Primitives, and the options an agent has a say in; a member of an active option may want it to go on.
+    def free_choices(self, state: MacroState) -> Bool[Array, "agent action"]:
+        """What agents may choose where no option is active: primitives, and the options they have a say in."""
+        votes = jnp.asarray(self.options.members).T & self._offered(state)
+        return jnp.concatenate([state.available, votes], axis=1)
+
+    def _action_mask(self, state: MacroState, choices: Bool[Array, "agent action"]) -> Bool[Array, "agent action"]:
+        """Choices; a member of an active option may want it to go on.
 
         If nothing can interrupt an option, its members have no other choice, and nobody else can vote meanwhile.
         """
         running = state.active >= 0
-        votes = jnp.asarray(self.options.members).T & self._offered(state)
         led = running & jnp.asarray(self.options.members)[state.active]
         going_on = led[:, None] & (jnp.arange(self.num_actions) == self.num_primitives + state.active)
         if self.keep != "none":
-            return jnp.concatenate([state.available, votes], axis=1) | going_on
-        mask = jnp.concatenate([state.available, votes & ~running], axis=1)
-        return jnp.where(led[:, None], going_on, mask)
+            return choices | going_on
+        primitive = jnp.arange(self.num_actions) < self.num_primitives
+        return jnp.where(led[:, None], going_on, choices & (primitive | ~running))
 
 
 class SmdpEnv(AbstractWrapper[MacroState]):
@@ -264,7 +297,7 @@ class SmdpEnv(AbstractWrapper[MacroState]):
 
         state, timestep, steps = jax.lax.while_loop(goes_on, go_on, (*begun, jnp.int32(1)))
         nothing = jnp.zeros(self.num_options, bool)
-        macro = MacroStep(state.active, steps, choice, nothing, nothing)
+        macro = MacroStep(state.active, steps, choice, nothing, nothing, self.env.free_choices(state))
         return state, dataclasses.replace(timestep, macro=macro)
 
     def agent_states(self, state: MacroState) -> Float[Array, "agent feature"]:

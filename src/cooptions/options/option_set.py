@@ -1,12 +1,14 @@
 """Option sets: the trained policies of joint options, what they follow, and the environment they are for."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from cooptions.learners.choice import greedy
 from cooptions.learners.networks import Network, NetworkConfig, apply_team
-from cooptions.learners.q_learning import greedy
 from cooptions.options.base import AbstractOptions, Option
 
 
@@ -25,6 +27,14 @@ class OptionSet(AbstractOptions):
     """The action that stands still."""
     margin: float = eqx.field(static=True)
     """By how much an action must be worth more than standing still, or than ending, to be taken."""
+    still_ends: bool = eqx.field(static=True)
+    """Whether an agent that would rather stand still wants to end."""
+
+    def first(self, num: int) -> "OptionSet":
+        """Further axes of the weights in front, such as seeds, stay in front."""
+        axis = self.network.head.weights[0].ndim - (3 if self.config.shared else 4)  # [..., option, (agent,) in, out]
+        network = jax.tree.map(lambda leaf: jax.lax.slice_in_dim(leaf, 0, num, axis=axis), self.network)
+        return dataclasses.replace(self, network=network, options=self.options[:num])
 
     def actions(
         self,
@@ -54,4 +64,5 @@ class OptionSet(AbstractOptions):
         if self.fixed_last:
             values = jnp.concatenate([values, jnp.zeros((num_agents, 1))], axis=1)
         rests = jnp.isin(jnp.arange(values.shape[1]), jnp.array([self.noop, values.shape[1] - 1]))
-        return greedy(jnp.where(rests, values, values - self.margin), mask)
+        best = greedy(jnp.where(rests, values, values - self.margin), mask)
+        return jnp.where(self.still_ends & (best == self.noop), values.shape[1] - 1, best)

@@ -39,6 +39,9 @@ DESCRIPTION = "option_set.json"
 CARD = "README.md"
 PICTURES = "cards"
 
+KEPT = ("options", "max_steps", "epsilon", "fixed_last", "margin", "still_ends")
+"""Fields that an option set and its description have in common."""
+
 LARGEST_DESCRIPTION = 1 << 21
 MOST_LAYERS = 16
 WIDEST_LAYER = 1 << 16
@@ -56,6 +59,7 @@ class Description:
     epsilon: float
     fixed_last: bool
     margin: float
+    still_ends: bool
     environment: dict
     """The fingerprint of the environment that the options are for."""
     provenance: dict
@@ -102,12 +106,8 @@ def save_option_set(
     """
     path, pictures = Path(path), pictures or {}
     description = Description(
-        options=option_set.options,
+        **{name: getattr(option_set, name) for name in KEPT},
         network=option_set.config,
-        max_steps=option_set.max_steps,
-        epsilon=option_set.epsilon,
-        fixed_last=option_set.fixed_last,
-        margin=option_set.margin,
         environment=fingerprint(env),
         provenance=provenance,
         reports=tuple(reports),
@@ -185,14 +185,10 @@ def _restore(path: Path, files: Mapping[str, bytes], env: AbstractEnv) -> Option
                 f"{path / DESCRIPTION}: option {option.name}: {len(option.members)} members of {env.num_agents} agents"
             )
     return OptionSet(
+        **{name: getattr(description, name) for name in KEPT},
         network=_networks(path, files, description, env),
-        options=description.options,
         config=description.network,
-        max_steps=description.max_steps,
-        epsilon=description.epsilon,
-        fixed_last=description.fixed_last,
         noop=env.noop,
-        margin=description.margin,
     )
 
 

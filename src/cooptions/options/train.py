@@ -36,9 +36,12 @@ class OptionsConfig:
     """Taken off the reward of every step, so that an option ends when little is left to gain."""
     effort: float = 0.003
     """Taken off for each agent that does not stand still, so that nobody wanders where it gains nothing."""
-    margin: float = 0.0125
+    margin: float = 0.01
     """By how much an action must be worth more than standing still, or than ending, to be taken when the option is
-    executed. A move that helps is worth at least a step's cost more: half of that tells it from one that does not."""
+    executed. A move that helps is worth at least a step's cost more: somewhat less tells it from one that does not."""
+    still_ends: bool = True
+    """Whether an agent that would rather stand still wants to end. To end alone is to stand still, so that it gives up
+    nothing; and one that cannot see that nothing is left to gain does not hold up those who can."""
     max_steps: int = 50
     """Steps after which an option ends in any case."""
     epsilon: float = 0.05
@@ -67,11 +70,11 @@ _PICTURES = QConfig(
 
 OURS = OptionsConfig()
 OURS_FOR_PICTURES = OptionsConfig(learner=replace(_PICTURES, discount=0.9, fixed_last=True, anneal=True))
-PAPER = OptionsConfig(learner=QConfig(double=False), scale="variance", step_cost=0.0, effort=0.0, margin=0.0)
-"""The paper's table for Level-Based Foraging. It does not learn to terminate; see docs/options.md."""
-PAPER_FOR_PICTURES = OptionsConfig(
-    learner=replace(_PICTURES, double=False), scale="variance", step_cost=0.0, effort=0.0
+PAPER = OptionsConfig(
+    learner=QConfig(double=False), scale="variance", step_cost=0.0, effort=0.0, margin=0.0, still_ends=False
 )
+"""The paper's table for Level-Based Foraging. It does not learn to terminate; see docs/options.md."""
+PAPER_FOR_PICTURES = replace(PAPER, learner=replace(_PICTURES, double=False))
 """The paper's table for Overcooked."""
 
 RECIPES: dict[str, tuple[OptionsConfig, OptionsConfig]] = {
@@ -141,14 +144,25 @@ def option_tasks(
     options: tuple[Option, ...],
     keys: Key[Array, " seed"],
 ) -> OptionTask:
-    """The tasks of all options, with seeds in front."""
-    num_seeds = len(keys)
+    """The tasks of all options of what discovery has found, with seeds in front."""
+    evaluate = jax.jit(jax.vmap(discovery.evaluator))(representation, spectrum)
     weights = option_weights(options, discovery.laplacian.num_eigenfunctions)
+    return tasks_on(env, columns, config, evaluate, weights, keys)
+
+
+def tasks_on(
+    env: AbstractEnv,
+    columns: tuple[int, ...],
+    config: OptionsConfig,
+    evaluate: Evaluator,
+    weights: Float[Array, "option k"],
+    keys: Key[Array, " seed"],
+) -> OptionTask:
+    """Tasks that climb weighted sums of any functions of agents' states, with seeds in front."""
     starts = jax.lax.map(lambda key: collect_starts(env, config.num_starts, config.start_steps, key=key), keys)
     joint = jax.vmap(jax.vmap(env.agent_states))(starts.state)[..., np.array(columns)]
-    evaluate = jax.jit(jax.vmap(discovery.evaluator))(representation, spectrum)
     start_values = jax.jit(jax.vmap(values_at))(evaluate, joint)
-    weights = jnp.broadcast_to(weights, (num_seeds, *weights.shape))
+    weights = jnp.broadcast_to(weights, (len(keys), *weights.shape))
     if config.scale == "gain":
         weights /= jax.vmap(available_gain)(start_values, weights)[..., None]
     return OptionTask(
@@ -205,4 +219,12 @@ def option_set(config: OptionsConfig, network: Network, options: tuple[Option, .
         fixed_last=config.learner.fixed_last,
         noop=noop,
         margin=config.margin,
+        still_ends=config.still_ends,
     )
+
+
+def diverged(options: OptionSet) -> tuple[str, ...]:
+    """The options whose training ended in weights that are not finite."""
+    leaves = [np.asarray(leaf).reshape(options.num_options, -1) for leaf in jax.tree.leaves(options.network)]
+    finite = np.all([np.isfinite(leaf).all(axis=1) for leaf in leaves], axis=0)
+    return tuple(option.name for option, good in zip(options.options, finite, strict=True) if not good)

@@ -91,16 +91,16 @@ class Hit(AbstractRepresentation[HitState]):
         return HitState(optax.apply_updates(state.network, updates), optimiser), {"loss": value}
 
     def encode(self, team: Team, state: HitState, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
-        z = []
-        for f, has in enumerate(team.has_feature.T):
-            members = agent_states[np.flatnonzero(has)]
-            types = np.array(team.agent_types)[has]
-            goals = jnp.asarray(self.centres(team.features[f]))
-            if not team.features[f].discrete:  # with the members' own values z is 0 where they are aligned
-                goals = jnp.concatenate([goals, members[:, f]])
-            distances = jax.vmap(lambda s, t, f=f, goals=goals: self.hit_distances(team, state, s, t, f, goals))
-            z.append(distances(members, types).sum(axis=0).min() if has.any() else jnp.float32(0.0))
-        return jnp.stack(z)
+        return jnp.stack([total.min() for _, total in self._totals(team, state, agent_states)])
+
+    def fermat_state(
+        self, team: Team, state: HitState, agent_states: Shaped[Array, "agent feature"]
+    ) -> Float[Array, " feature"]:
+        """The value of each feature at which z is attained (Definition 1).
+
+        Each is found for itself: together they may be a place where nobody can be, such as a wall.
+        """
+        return jnp.stack([goals[total.argmin()] for goals, total in self._totals(team, state, agent_states)])
 
     def hit_distances(
         self,
@@ -131,6 +131,20 @@ class Hit(AbstractRepresentation[HitState]):
             hits = self.hit_distances(team, state, agent_state, agent_type, f, values)
             distances.append(jnp.where(has[f], hits, 0.0))
         return jnp.concatenate(distances)
+
+    def _totals(
+        self, team: Team, state: HitState, agent_states: Shaped[Array, "agent feature"]
+    ) -> list[tuple[Float[Array, " goal"], Float[Array, " goal"]]]:
+        """For each feature, values that the team could meet at, and their distance from the agents that have it."""
+        types = np.array(team.agent_types)
+        totals = []
+        for f, has in enumerate(team.has_feature.T):
+            goals = jnp.asarray(self.centres(team.features[f]))
+            if not team.features[f].discrete:  # with the members' own values z is 0 where they are aligned
+                goals = jnp.concatenate([goals, agent_states[np.flatnonzero(has), f]])
+            distances = jax.vmap(lambda s, t, f=f, goals=goals: self.hit_distances(team, state, s, t, f, goals))
+            totals.append((goals, distances(agent_states, types).sum(axis=0, where=has[:, None])))
+        return totals
 
     def capped(self, distance: Float[Array | np.ndarray, "*batch"]) -> Float[Array, "*batch"]:
         """Distances that level off at the cap."""

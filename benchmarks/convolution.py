@@ -1,0 +1,83 @@
+"""Convolutions of many members with weights of their own: rows times a banded matrix, or patches times weights.
+
+    python -m benchmarks.convolution --json
+
+Forward and backward through three layers, on pictures of the size of `overcooked-counter_circuit`.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+from cooptions.artifacts import provenance
+from cooptions.nn import Convolution
+
+HEIGHT, WIDTH, CHANNELS = 5, 8, 26
+SHAPES = {"40 options x 2 agents": (80, 128, 16), "10 seeds": (10, 256, 32)}
+"""Members, pictures for each, and channels of the layers."""
+
+
+def patches(layer: Convolution, x: jax.Array) -> jax.Array:
+    """The same convolution as one product with patches of single cells."""
+    kernel, *_, num_out = layer.weight.shape
+    height, width = x.shape[-3:-1]
+    before, after = (kernel - 1) // 2, kernel // 2
+    x = jnp.pad(x, [(0, 0)] * (x.ndim - 3) + [(before, after)] * 2 + [(0, 0)])
+    shifts = [(row, column) for row in range(kernel) for column in range(kernel)]
+    cut = [x[..., row : row + height, column : column + width, :] for row, column in shifts]
+    return jnp.concatenate(cut, axis=-1) @ layer.weight.reshape(-1, num_out) + layer.bias
+
+
+def grouped(layer: Convolution, x: jax.Array) -> jax.Array:
+    """The same by XLA's convolution, which becomes a grouped one over members."""
+    dimensions = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(x, layer.weight, (1, 1), "SAME", dimension_numbers=dimensions) + layer.bias
+
+
+WAYS: dict[str, Callable] = {"rows": lambda layer, x: layer(x), "patches": patches, "grouped": grouped}
+
+
+def milliseconds(way: Callable, members: int, pictures: int, channels: int, repeats: int) -> float:
+    """Of one forward and backward pass, compiled before."""
+    sizes = list(zip((5, 3, 3), (CHANNELS, channels, channels), strict=True))
+
+    def init(key: jax.Array) -> list[Convolution]:
+        keys = jax.random.split(key, len(sizes))
+        return [Convolution(kernel, num, channels, key=k) for (kernel, num), k in zip(sizes, keys, strict=True)]
+
+    def loss(layers: list[Convolution], x: jax.Array) -> jax.Array:
+        x = x.astype(jnp.float32)
+        for layer in layers:
+            x = jax.nn.relu(way(layer, x))
+        return (x**2).mean()
+
+    layers = jax.vmap(init)(jax.random.split(jax.random.key(0), members))
+    shape = (members, pictures, HEIGHT, WIDTH, CHANNELS)
+    x = jax.random.bernoulli(jax.random.key(1), 0.1, shape).astype(jnp.uint8)
+    run = jax.jit(jax.vmap(jax.value_and_grad(loss)))
+    jax.block_until_ready(run(layers, x))
+    begun = time.perf_counter()
+    for _ in range(repeats):
+        result = run(layers, x)
+    jax.block_until_ready(result)
+    return 1e3 * (time.perf_counter() - begun) / repeats
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    times = {
+        name: {way: round(milliseconds(run, *shape, arguments.repeats), 3) for way, run in WAYS.items()}
+        for name, shape in SHAPES.items()
+    }
+    print(json.dumps({"milliseconds": times, "made_by": provenance()}, indent=None if arguments.json else 1))
+
+
+if __name__ == "__main__":
+    main()

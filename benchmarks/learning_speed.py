@@ -1,0 +1,339 @@
+"""Our IQL against JaxMARL's own scripts, with and without joint options: what an update takes, learning included.
+
+    python -m benchmarks.learning_speed --baselines DIR > learning_speed.json
+
+DIR holds `iql_rnn.py` and `iql_cnn_overcooked.py` from JaxMARL's baselines/QLearning. They run unmodified, with the
+settings of the paper's table that ours run with, on the same dynamics and in the same process. Their picture network
+has 64 units where the paper's, and ours, has 128: the script allows no other.
+"""
+
+import hashlib
+import importlib.util
+import json
+import math
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+from unittest.mock import MagicMock
+
+import jax
+import jax.numpy as jnp
+import tyro
+from jumanji.environments.routing.lbf import LevelBasedForaging
+from jumanji.environments.routing.lbf.generator import RandomGenerator
+from rich.console import Console
+from rich.table import Table
+
+from cooptions.artifacts import config_json, provenance
+from cooptions.envs import AbstractEnv, make_env
+from cooptions.envs.lbf import Foraging
+from cooptions.envs.overcooked import Overcooked
+from cooptions.envs.quiet import quiet_import
+from cooptions.envs.to_jaxmarl import ToJaxMARL
+from cooptions.errors import require
+from cooptions.learners.choice import ChoiceConfig
+from cooptions.learners.networks import init_team
+from cooptions.learners.q_learning import QConfig, QLearner
+from cooptions.options.macro import MacroConfig
+from cooptions.options.train import eigenoptions, option_set, recipe
+from cooptions.presets import IQL, IQL_FOR_PICTURES
+from cooptions.training import run_chunk
+
+console = Console(stderr=True)
+
+SCRIPTS = {"lbf": "iql_rnn", "overcooked": "iql_cnn_overcooked"}
+"""JaxMARL's counterpart of our IQL in each scenario."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Time updates of all seeds together, in steady state."""
+
+    baselines: Path | None = None
+    """The folder of JaxMARL's scripts; only contestants of ours run without it."""
+    scenario: Literal["lbf", "overcooked", "all"] = "all"
+    only: tuple[str, ...] = ()
+    """Contestants to time, by name; all when left out."""
+    seeds: int = 10
+    updates: int = 100
+    """Updates in one timing."""
+    repeats: int = 3
+    """Timings of each contestant; the median counts."""
+    shrink: int = 1
+    """Divides batch and replay, to try this out on a small machine."""
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "updates", "repeats", "shrink"):
+            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        unknown = [name for name in self.only if name not in CONTESTANTS]
+        require(not unknown, f"only: unknown {', '.join(unknown)}; there are {', '.join(CONTESTANTS)}")
+        theirs = [name for name in self.only if name.startswith("jaxmarl")]
+        require(self.baselines is not None or not theirs, f"only: {', '.join(theirs)} needs --baselines")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned, how, and how many options there are."""
+
+    name: str
+    env: AbstractEnv
+    config: QConfig
+    num_options: int
+
+    def shrunk(self, divisor: int) -> "Task":
+        config = replace(self.config, batch=self.config.batch // divisor, capacity=self.config.capacity // divisor)
+        return replace(self, config=config)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of one update, over all seeds, each time it was taken, and the program's memory."""
+
+    seconds: list[float]
+    compile_seconds: float
+    bytes: int
+
+
+def tasks(arguments: Arguments) -> list[Task]:
+    every = [
+        Task("lbf", make_env("lbf-15x15-4p-3f"), IQL, 20),
+        Task("overcooked", make_env("overcooked-counter_circuit"), IQL_FOR_PICTURES, 40),
+    ]
+    return [task.shrunk(arguments.shrink) for task in every if arguments.scenario in (task.name, "all")]
+
+
+def ours(task: Task, arguments: Arguments) -> Timing:
+    """Primitives alone."""
+    return time_ours(task.config, task.env, arguments)
+
+
+def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Timing:
+    """Options with random weights: they cost the same. With values of their own, they are learned about, too."""
+    recipe_of_options = recipe("ours", task.env)
+    learner = recipe_of_options.learner
+    num_outputs = task.env.num_actions + 1 - learner.fixed_last
+    like = jax.eval_shape(lambda key: init_team(task.env, learner.network, num_outputs, key=key), jax.random.key(0))
+    leaves, structure = jax.tree.flatten(like)
+    keys = jax.random.split(jax.random.key(1), len(leaves))
+    front = (arguments.seeds, task.num_options)
+    weights = [0.1 * jax.random.normal(key, (*front, *leaf.shape)) for key, leaf in zip(keys, leaves, strict=True)]
+    network = jax.tree.unflatten(structure, weights)
+    options = eigenoptions(task.env.num_agents, task.num_options // 2)
+    envs = MacroConfig().around(task.env, option_set(recipe_of_options, network, options, task.env.noop))
+    return time_ours(replace(task.config, choice=ChoiceConfig(valued=valued)), envs, arguments)
+
+
+def time_ours(config: QConfig, envs: AbstractEnv, arguments: Arguments) -> Timing:
+    """Time chunks of training once replay is full."""
+    stage, keys = QLearner(config), jax.random.split(jax.random.key(0), arguments.seeds)
+    state = jax.jit(jax.vmap(lambda key, env: stage.init(env, key=key)))(keys, envs)
+    begun = time.perf_counter()
+    program = run_chunk.lower(stage, arguments.updates, state, envs, keys, jnp.int32(0)).compile()
+    compile_seconds = time.perf_counter() - begun
+    to_fill = max(config.capacity, config.learning_starts) / stage.steps_per_update
+    warm_ups = math.ceil(to_fill / arguments.updates) + 1
+    seconds = []
+    for chunk in range(warm_ups + arguments.repeats):
+        begun = time.perf_counter()
+        state, metrics = jax.block_until_ready(program(state, envs, keys, jnp.int32(chunk * arguments.updates)))
+        seconds.append((time.perf_counter() - begun) / arguments.updates)
+    require(bool((metrics["loss"] > 0).all()), "nothing was learned while the clock ran")
+    return Timing(seconds[warm_ups:], compile_seconds, program_bytes(program))
+
+
+def jaxmarl(task: Task, arguments: Arguments) -> Timing:
+    """JaxMARL's script on the environment that ours learns in."""
+    env = task.env.jaxmarl if isinstance(task.env, Overcooked) else ToJaxMARL(task.env)
+    return time_script(task, env, arguments)
+
+
+def jaxmarl_with_jumanji_starts(task: Task, arguments: Arguments) -> Timing:
+    """JaxMARL's script on foraging as Jumanji starts it, slowly: what one has without our environment."""
+    assert isinstance(task.env, Foraging)
+    return time_script(task, ToJaxMARL(JumanjiStarts()), arguments)
+
+
+class JumanjiStarts(Foraging):
+    """The same task with Jumanji's own generator of start states."""
+
+    @cached_property
+    def jumanji(self) -> LevelBasedForaging:
+        with jax.ensure_compile_time_eval():
+            generator = RandomGenerator(
+                self.grid_size, self.num_agents, self.num_apples, self.grid_size, self.max_level, force_coop=True
+            )
+            return LevelBasedForaging(generator=generator, time_limit=self.time_limit)
+
+
+def time_script(task: Task, env: Any, arguments: Arguments) -> Timing:
+    """Time two lengths of training: their difference is free of set-up, and learning goes on all through it."""
+    with quiet_import():
+        from jaxmarl.wrappers.baselines import LogWrapper
+
+    assert arguments.baselines is not None
+    script = load_script(arguments.baselines / f"{SCRIPTS[task.name]}.py")
+    short = updates_before_learning(task.config) + 2
+    keys = jax.random.split(jax.random.PRNGKey(0), arguments.seeds)
+    begun = time.perf_counter()
+    programs = [
+        jax.jit(jax.vmap(script.make_train(script_config(task.config, length), LogWrapper(env)))).lower(keys).compile()
+        for length in (short, short + arguments.updates)
+    ]
+    compile_seconds = time.perf_counter() - begun
+    seconds, gradient_steps = [], []
+    for repeat in range(arguments.repeats + 1):
+        lasted = []
+        for program in programs:
+            begun = time.perf_counter()
+            result = jax.block_until_ready(program(keys))
+            lasted.append(time.perf_counter() - begun)
+            gradient_steps.append(int(result["runner_state"][0].grad_steps.ravel()[0]))
+            del result  # a whole replay, which must not lie beside the next one
+        if repeat > 0:  # the first run of a program loads it
+            seconds.append((lasted[1] - lasted[0]) / arguments.updates)
+    learned = gradient_steps[1] - gradient_steps[0]
+    require(learned == arguments.updates * task.config.epochs, f"{learned} gradient steps while the clock ran")
+    return Timing(seconds, compile_seconds, program_bytes(programs[1]))
+
+
+def updates_before_learning(config: QConfig) -> int:
+    """The scripts wait for as many steps, and with memory for as many rollouts of an environment as a batch has."""
+    return max(
+        config.learning_starts // (config.num_envs * config.rollout) + 1,
+        config.sequence_stride // config.rollout * config.batch,
+    )
+
+
+def script_config(config: QConfig, num_updates: int) -> dict[str, Any]:
+    """Our settings in the scripts' words. With memory, an item of their replay is a whole rollout."""
+    return {
+        "TOTAL_TIMESTEPS": num_updates * config.num_envs * config.rollout,
+        "NUM_ENVS": config.num_envs,
+        "NUM_STEPS": config.rollout,
+        "BUFFER_SIZE": config.capacity // config.sequence_stride,
+        "BUFFER_BATCH_SIZE": config.batch,
+        "HIDDEN_SIZE": config.network.hidden[-1],
+        "EPS_START": config.epsilon_start,
+        "EPS_FINISH": config.epsilon_finish,
+        "EPS_DECAY": config.epsilon_decay,
+        "LEARNING_STARTS": config.learning_starts,
+        "MAX_GRAD_NORM": config.max_gradient_norm,
+        "TARGET_UPDATE_INTERVAL": config.target_interval,
+        "TAU": 1.0,
+        "NUM_EPOCHS": config.epochs,
+        "LR": config.learning_rate,
+        "LR_LINEAR_DECAY": config.anneal,
+        "GAMMA": config.discount,
+        "REW_SHAPING_HORIZON": 2_500_000,
+        "TEST_DURING_TRAINING": False,
+        "TEST_NUM_ENVS": config.num_envs,
+        "WANDB_MODE": "disabled",
+    }
+
+
+def load_script(path: Path) -> ModuleType:
+    """A script as a module. What it imports for logging and its command line alone is a dummy."""
+    require(path.exists(), f"baselines: {path} is missing; copy it from baselines/QLearning of JaxMARL's repository")
+    for name in ("hydra", "omegaconf", "wandb"):
+        sys.modules.setdefault(name, MagicMock())
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with quiet_import():
+        spec.loader.exec_module(module)
+    return module
+
+
+def program_bytes(program: jax.stages.Compiled) -> int:
+    """What a program takes while it runs: the device's own peak is of all that ran before, too."""
+    memory = program.memory_analysis()
+    assert memory is not None
+    whole = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
+    return whole - memory.alias_size_in_bytes
+
+
+CONTESTANTS: dict[str, Callable[[Task, Arguments], Timing]] = {
+    "ours": ours,
+    "ours+options": lambda task, arguments: ours_with_options(task, arguments, valued=False),
+    "ours+valued-options": lambda task, arguments: ours_with_options(task, arguments, valued=True),
+    "jaxmarl": jaxmarl,
+    "jaxmarl+jumanji-starts": jaxmarl_with_jumanji_starts,
+}
+
+
+def contestants(task: Task, arguments: Arguments) -> list[str]:
+    """Those that were asked for and can run."""
+    names = [name for name in CONTESTANTS if not arguments.only or name in arguments.only]
+    if not isinstance(task.env, Foraging):
+        names = [name for name in names if name != "jaxmarl+jumanji-starts"]
+    if arguments.baselines is None:
+        names = [name for name in names if not name.startswith("jaxmarl")]
+    return names
+
+
+def row(task: Task, name: str, arguments: Arguments) -> dict[str, Any]:
+    timing = CONTESTANTS[name](task, arguments)
+    seconds = statistics.median(timing.seconds)
+    steps = arguments.seeds * task.config.num_envs * task.config.rollout
+    return {
+        "scenario": task.name,
+        "name": name,
+        "ms_per_update": round(seconds * 1e3, 3),
+        "ms_each": [round(each * 1e3, 3) for each in timing.seconds],
+        "steps_per_second": round(steps / seconds),
+        "gigabytes": round(timing.bytes / 1e9, 3),
+        "compile_seconds": round(timing.compile_seconds, 1),
+    }
+
+
+def ratios(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """How many times as long as ours every other contestant takes."""
+    mine = {row["scenario"]: row["ms_per_update"] for row in rows if row["name"] == "ours"}
+    others = [row for row in rows if row["name"] != "ours" and row["scenario"] in mine]
+    return {
+        f"{row['scenario']}: {row['name']} / ours": round(row["ms_per_update"] / mine[row["scenario"]], 2)
+        for row in others
+    }
+
+
+def show(rows: list[dict[str, Any]], relative: dict[str, float]) -> None:
+    table = Table("scenario", "contestant", "ms an update", "steps/s", "GB", "times ours")
+    for row in rows:
+        times = relative.get(f"{row['scenario']}: {row['name']} / ours", 1.0 if row["name"] == "ours" else "")
+        cells = [row["ms_per_update"], f"{row['steps_per_second']:,}", row["gigabytes"], times]
+        table.add_row(row["scenario"], row["name"], *(str(cell) for cell in cells))
+    console.print(table)
+
+
+def main(arguments: Arguments) -> None:
+    rows = []
+    todo = tasks(arguments)
+    scripts = [arguments.baselines / f"{SCRIPTS[task.name]}.py" for task in todo] if arguments.baselines else []
+    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in scripts if load_script(path)}
+    for task in todo:
+        for name in contestants(task, arguments):
+            rows.append(row(task, name, arguments))
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)  # kept even if a later one fails
+    relative = ratios(rows)
+    show(rows, relative)
+    result = {
+        "seeds": arguments.seeds,
+        "rows": rows,
+        "ratios": relative,
+        "device_peak_gigabytes": round((jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) / 1e9, 3),
+        "configs": {task.name: config_json(task.config) for task in todo},
+        "scripts": hashes,
+        **provenance(),
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments))

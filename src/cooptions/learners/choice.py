@@ -1,0 +1,146 @@
+"""How a team chooses: greedily or exploring, among primitives and joint options, and whether to go on with one."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from cooptions.envs.rollout import uniform_action
+from cooptions.errors import require
+from cooptions.types import MacroStep, TimeStep
+
+
+@dataclass(frozen=True)
+class ChoiceConfig:
+    """What joint options are to a learner. Without options in the environment, nothing here matters."""
+
+    valued: bool = False
+    """Whether options have values of their own, learned on every step that is consistent with them, for which they
+    can be chosen. Otherwise they only explore: the team follows them now and then, and learns about primitives."""
+    exploration: Literal["independent", "shared"] = "shared"
+    """Who draws an option when exploring: each agent for itself, and nothing happens unless all draw the same; or
+    the team with one coin, the synchronisation of the paper's Assumption 2."""
+    option_share: float = 0.1
+    """How many of the decisions that explore are an option, where the coin is shared. An option lasts many steps, so
+    that it leads the team for a much larger share of them."""
+    patience: float = 0.0
+    """How much less than the best choice, relative to that, an active option may be worth to a member before it
+    votes against going on; the environment's `keep` says how many must. 0 with `keep=all` is the paper's rule."""
+    evaluated: bool = False
+    """Whether options may be chosen when the team is evaluated."""
+
+    def __post_init__(self) -> None:
+        require(0 <= self.option_share <= 1, f"choice.option_share must lie in [0, 1], not {self.option_share}")
+        require(self.patience >= 0, f"choice.patience must not be negative, not {self.patience}")
+
+
+def greedy(values: Float[Array, "*batch action"], mask: Bool[Array, "*batch action"]) -> Int[Array, "*batch"]:
+    """The best available action."""
+    return jnp.argmax(jnp.where(mask, values, -jnp.inf), axis=-1)
+
+
+def state_value(
+    chooser: Float[Array, "*batch action"], values: Float[Array, "*batch action"], mask: Bool[Array, "*batch action"]
+) -> Float[Array, "*batch"]:
+    """The value of the available action that the chooser likes best."""
+    return jnp.take_along_axis(values, greedy(chooser, mask)[..., None], axis=-1)[..., 0]
+
+
+def epsilon_greedy(
+    values: Float[Array, "*batch action"],
+    mask: Bool[Array, "*batch action"],
+    epsilon: Float[Array, ""],
+    *,
+    key: PRNGKeyArray,
+    explored: Bool[Array, "*batch action"] | None = None,
+) -> Int[Array, "*batch"]:
+    """The best available action, or with probability epsilon any one of those `explored`: by default, all available."""
+    coin_key, action_key = jax.random.split(key)
+    best = greedy(values, mask)
+    explores = jax.random.uniform(coin_key, best.shape) < epsilon
+    return jnp.where(explores, uniform_action(mask if explored is None else explored, key=action_key), best)
+
+
+def choose(
+    config: ChoiceConfig,
+    values: Float[Array, "env agent valued"],
+    timestep: TimeStep,
+    epsilon: Float[Array, ""],
+    *,
+    key: PRNGKeyArray,
+) -> Int[Array, "env agent"]:
+    """What the team does while it learns. `values` are of the primitives, and of the options if they have any."""
+    macro, mask = timestep.macro, timestep.action_mask
+    if macro is None:
+        return epsilon_greedy(values, mask, epsilon, key=key)
+    own_key, team_key = jax.random.split(key)
+    primitive = _primitive(mask, macro)
+    values = _padded(values, mask)
+    explored = mask if config.exploration == "independent" else mask & primitive
+    own = epsilon_greedy(values, mask if config.valued else mask & primitive, epsilon, key=own_key, explored=explored)
+    if config.exploration == "shared":
+        own = draw_together(timestep, own, epsilon * config.option_share, key=team_key)
+    return _going_on(config, values, timestep, own)
+
+
+def choose_evaluated(
+    config: ChoiceConfig,
+    values: Float[Array, "env agent valued"],
+    timestep: TimeStep,
+    epsilon: Float[Array, ""],
+    *,
+    key: PRNGKeyArray,
+) -> Int[Array, "env agent"]:
+    """What the team does when it is evaluated: exploration is of primitives alone."""
+    macro, mask = timestep.macro, timestep.action_mask
+    if macro is None:
+        return epsilon_greedy(values, mask, epsilon, key=key)
+    primitive = _primitive(mask, macro)
+    values = _padded(values, mask)
+    chosen = mask if config.valued and config.evaluated else mask & primitive
+    own = epsilon_greedy(values, chosen, epsilon, key=key, explored=mask & primitive)
+    return _going_on(config, values, timestep, own)
+
+
+def draw_together(
+    timestep: TimeStep, action: Int[Array, "env agent"], probability: Float[Array, ""] | float, *, key: PRNGKeyArray
+) -> Int[Array, "env agent"]:
+    """Where no option is active, the whole team draws one now and then, and whoever can vote for it does."""
+    macro, mask = timestep.macro, timestep.action_mask
+    assert macro is not None, "there are no options to draw"
+    coin_key, option_key = jax.random.split(key)
+    offered = mask.any(axis=1) & ~_primitive(mask, macro)
+    drawn = uniform_action(offered, key=option_key)[:, None]
+    draws = (macro.active < 0) & offered.any(axis=1) & (jax.random.uniform(coin_key, drawn.shape[:1]) < probability)
+    can_vote = jnp.take_along_axis(mask, drawn[..., None], axis=2)[..., 0]
+    return jnp.where(draws[:, None] & can_vote, drawn, action)
+
+
+def _going_on(
+    config: ChoiceConfig, values: Float[Array, "env agent action"], timestep: TimeStep, action: Int[Array, "env agent"]
+) -> Int[Array, "env agent"]:
+    """Members of an active option vote for it as long as it is worth nearly as much to them as their best choice."""
+    macro, mask = timestep.macro, timestep.action_mask
+    assert macro is not None
+    num_primitives = mask.shape[-1] - macro.continues.shape[-1]
+    going_on = jnp.broadcast_to((num_primitives + jnp.maximum(macro.active, 0))[:, None, None], (*action.shape, 1))
+    led = (macro.active >= 0)[:, None] & jnp.take_along_axis(mask, going_on, axis=2)[..., 0]
+    if config.valued:
+        best = jnp.where(mask, values, -jnp.inf).max(axis=-1)
+        value = jnp.take_along_axis(values, going_on, axis=2)[..., 0]
+        led &= value >= best - config.patience * jnp.abs(best)
+    return jnp.where(led, going_on[..., 0], action)
+
+
+def _primitive(mask: Bool[Array, "env agent action"], macro: MacroStep) -> Bool[Array, " action"]:
+    return jnp.arange(mask.shape[-1]) < mask.shape[-1] - macro.continues.shape[-1]
+
+
+def _padded(
+    values: Float[Array, "env agent valued"], mask: Bool[Array, "env agent action"]
+) -> Float[Array, "env agent action"]:
+    """Options without values are worth less than anything."""
+    missing = mask.shape[-1] - values.shape[-1]
+    return jnp.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=-jnp.inf)

@@ -1,0 +1,350 @@
+"""Proximal policy optimisation for a team: each agent has a policy, and a critic that sees as much or more."""
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, Literal, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.rollout import Runners, start, tick, training_reward
+from cooptions.errors import require
+from cooptions.learners.advantages import advantages, masked_mean, policy_losses, standardise, value_losses
+from cooptions.learners.base import AbstractLearner, episode_scores
+from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_memory, init_team
+from cooptions.training import Metrics
+from cooptions.types import TimeStep
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class PpoConfig:
+    """Hyperparameters of PPO."""
+
+    steps: int = 5_000_000
+    """Environment steps of training, over all environments."""
+    num_envs: int = 64
+    """Environments side by side."""
+    rollout: int = 128
+    """Steps of each environment between updates; with memory, also the length of the sequences learned from."""
+    epochs: int = 4
+    """How often an update goes through its rollout."""
+    minibatches: int = 4
+    """Gradient steps of an epoch, each on some of the environments."""
+    learning_rate: float = 2e-3
+    anneal: bool = True
+    """Whether the learning rate falls to 0 over training."""
+    max_gradient_norm: float = 0.5
+    """Of the policy and of the critic, each for itself."""
+    discount: float = 0.99
+    decay: float = 0.95
+    """The lambda of generalised advantage estimation: 0 trusts the critic, 1 the rewards."""
+    clip: float = 0.2
+    """By how much an update may change the probability of an action before it no longer gains from it."""
+    value_clip: float | None = 0.2
+    """By how much an update may change a value before it no longer gains from it; `None` does not limit it."""
+    entropy: float = 0.01
+    """Weight of the policy's entropy: how much being undecided is worth."""
+    critic: Literal["local", "joint"] = "local"
+    """What an agent's critic sees: what the agent does (IPPO), or what the whole team does (MAPPO)."""
+    evaluation: Literal["greedy", "sampled"] = "greedy"
+    """Whether an evaluated agent takes its likeliest action, or draws one as in training."""
+    network: NetworkConfig = field(
+        default_factory=lambda: NetworkConfig(hidden=(128, 128), recurrent=True, shared=True)
+    )
+    """Of the policy, and of the critic."""
+
+    def __post_init__(self) -> None:
+        for name in ("num_envs", "rollout", "epochs", "minibatches"):
+            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("discount", "decay"):
+            require(0 <= getattr(self, name) <= 1, f"{name} must lie in [0, 1], not {getattr(self, name)}")
+        require(self.clip > 0, f"clip must be positive, not {self.clip}")
+        require(
+            self.value_clip is None or self.value_clip > 0,
+            f"value_clip must be positive or None, not {self.value_clip}",
+        )
+        require(
+            self.num_envs % self.minibatches == 0,
+            f"minibatches must divide num_envs = {self.num_envs}, which {self.minibatches} does not",
+        )
+        require(
+            self.steps >= self.num_envs * self.rollout,
+            f"steps must be at least num_envs x rollout = {self.num_envs * self.rollout}, not {self.steps}",
+        )
+
+    def build(self) -> "Ppo":
+        return Ppo(self)
+
+    @property
+    def num_updates(self) -> int:
+        return self.steps // (self.num_envs * self.rollout)
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        rate, number = self.learning_rate, self.num_updates * self.epochs * self.minibatches
+        schedule = optax.linear_schedule(rate, 0.0, number) if self.anneal else rate
+        return optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), optax.adam(schedule, eps=1e-5))
+
+
+class Both(eqx.Module, Generic[Part]):
+    """Something of the policy (the actor), and the same of the critic."""
+
+    actor: Part
+    critic: Part
+
+
+class Tick(eqx.Module):
+    """An environment at one time, what was done there, and what that brought.
+
+    `first` marks the beginning of an episode. A tick that is not `valid` is the end of one: what is done there is
+    ignored, and leads to the beginning of the next.
+    """
+
+    observation: Shaped[Array, "*batch_agent_and_shape"]
+    action_mask: Bool[Array, "*batch agent action"]
+    first: Bool[Array, "*batch"]
+    valid: Bool[Array, "*batch"]
+    action: Int[Array, "*batch agent"]
+    log_probability: Float[Array, "*batch agent"]
+    reward: Float[Array, "*batch"]
+    discount: Float[Array, "*batch"]
+
+
+class Batch(eqx.Module):
+    """What a rollout gives to learn from."""
+
+    ticks: Tick
+    value: Float[Array, "time env agent"]
+    """What the critic expected then."""
+    advantage: Float[Array, "time env agent"]
+    memory: Both[Float[Array, "env agent memory"]]
+    """What was remembered when the rollout began."""
+
+    def of(self, index: Int[Array, " part"]) -> "Batch":
+        """Some of the environments, with all that happened there."""
+        ticks, value, advantage = jax.tree.map(lambda leaf: leaf[:, index], (self.ticks, self.value, self.advantage))
+        return Batch(ticks, value, advantage, jax.tree.map(lambda leaf: leaf[index], self.memory))
+
+
+class PpoState(eqx.Module):
+    """Everything that changes during training."""
+
+    networks: Both[Network]
+    optimiser: Both[Any]
+    runners: Runners
+    first: Bool[Array, " env"]
+    memory: Both[Float[Array, "env agent memory"]]
+    updates: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class Ppo(AbstractLearner[PpoState]):
+    """A stage of training whose data is the environment."""
+
+    config: PpoConfig
+
+    @property
+    def num_updates(self) -> int:
+        return self.config.num_updates
+
+    @property
+    def steps_per_update(self) -> int:
+        return self.config.num_envs * self.config.rollout
+
+    def init(self, data: AbstractEnv, *, key: PRNGKeyArray) -> PpoState:
+        config, env = self.config, data
+        actor_key, critic_key, env_key = jax.random.split(key, 3)
+        actor = init_team(env, config.network, env.num_actions, key=actor_key)
+        critic = self._init_critic(env, key=critic_key)
+        memory = self.init_memory(env, config.num_envs)
+        return PpoState(
+            networks=Both(actor, critic),
+            optimiser=Both(config.optimiser.init(actor), config.optimiser.init(critic)),
+            runners=start(env, config.num_envs, key=env_key),
+            first=jnp.ones(config.num_envs, bool),
+            memory=Both(memory, memory),
+            updates=jnp.int32(0),
+        )
+
+    def _init_critic(self, env: AbstractEnv, *, key: PRNGKeyArray) -> Network:
+        config = self.config.network
+        _, timestep = jax.eval_shape(env.reset, key)
+        *shape, width = timestep.observation.shape[1:]
+        joint = self.config.critic == "joint"
+        make = partial(Network, (*shape, width * env.num_agents if joint else width), config, 1)
+        if config.shared:
+            return make(key=key)
+        return jax.vmap(lambda key: make(key=key))(jax.random.split(key, env.num_agents))
+
+    def step(self, state: PpoState, data: AbstractEnv, *, key: PRNGKeyArray) -> tuple[PpoState, Metrics]:
+        """One update: a rollout, then a few passes over it."""
+        rollout_key, learn_key = jax.random.split(key)
+        state, batch, metrics = self.collect(state, data, key=rollout_key)
+        state, losses = self.learn(state, batch, key=learn_key)
+        return eqx.tree_at(lambda s: s.updates, state, state.updates + 1), metrics | losses
+
+    def policy(self, state: PpoState) -> Network:
+        return state.networks.actor
+
+    def init_memory(self, env: AbstractEnv, num_envs: int) -> Float[Array, "env agent memory"]:
+        return init_memory(env, self.config.network, num_envs)
+
+    def act(
+        self,
+        policy: Network,
+        memory: Float[Array, "env agent memory"],
+        timestep: TimeStep,
+        first: Bool[Array, " env"],
+        *,
+        key: PRNGKeyArray,
+    ) -> tuple[Float[Array, "env agent memory"], Int[Array, "env agent"]]:
+        memory, log_policy = self.log_policy(
+            policy, memory, timestep.observation[None], timestep.action_mask[None], first[None]
+        )
+        if self.config.evaluation == "greedy":
+            return memory, jnp.argmax(log_policy[0], axis=-1)
+        return memory, jax.random.categorical(key, log_policy[0])
+
+    def collect(self, state: PpoState, env: AbstractEnv, *, key: PRNGKeyArray) -> tuple[PpoState, Batch, Metrics]:
+        """Let the team act for a rollout, and judge afterwards, all at once, how well it did."""
+        frames = state.updates * self.steps_per_update
+
+        def act(carry: tuple[Runners, Array, Array], key: PRNGKeyArray) -> tuple[tuple[Runners, Array, Array], Any]:
+            runners, first, memory = carry
+            now = runners.timestep
+            action_key, env_key = jax.random.split(key)
+            memory, log_policy = self.log_policy(
+                state.networks.actor, memory, now.observation[None], now.action_mask[None], first[None]
+            )
+            action = jax.random.categorical(action_key, log_policy[0])
+            onward = tick(env, runners, action, key=env_key)
+            kept = Tick(
+                observation=now.observation,
+                action_mask=now.action_mask,
+                first=first,
+                valid=~now.last,
+                action=action,
+                log_probability=_taken(log_policy[0], action),
+                reward=training_reward(env, onward.timestep, frames),
+                discount=onward.timestep.discount,
+            )
+            return (onward, now.last, memory), (kept, onward.timestep.last, onward.timestep.score)
+
+        begin = (state.runners, state.first, state.memory.actor)
+        keys = jax.random.split(key, self.config.rollout)
+        (runners, first, actor_memory), (ticks, ended, score) = jax.lax.scan(act, begin, keys)
+        critic_memory, value, advantage = self.judge(state, ticks, runners.timestep.observation, first)
+        batch = Batch(ticks, value, advantage, state.memory)
+        state = eqx.tree_at(
+            lambda s: (s.runners, s.first, s.memory), state, (runners, first, Both(actor_memory, critic_memory))
+        )
+        return state, batch, {"reward": ticks.reward.mean(), **episode_scores(env, ended, score)}
+
+    def judge(
+        self,
+        state: PpoState,
+        ticks: Tick,
+        final_observation: Shaped[Array, "env agent *shape"],
+        final_first: Bool[Array, " env"],
+    ) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent"], Float[Array, "time env agent"]]:
+        """What the critic remembers after a rollout, what it expected at each tick, and the advantages."""
+        critic = state.networks.critic
+        memory, value = self.values(critic, state.memory.critic, ticks.observation, ticks.first)
+        _, final_value = self.values(critic, memory, final_observation[None], final_first[None])
+        reward, discount, valid = (
+            jnp.broadcast_to(part[..., None], value.shape)
+            for part in (ticks.reward, self.config.discount * ticks.discount, ticks.valid)
+        )
+        values = jnp.concatenate([value, final_value])
+        return memory, value, advantages(reward, discount, valid, values, decay=self.config.decay)
+
+    def learn(self, state: PpoState, batch: Batch, *, key: PRNGKeyArray) -> tuple[PpoState, Metrics]:
+        """Gradient steps: in each epoch, every environment is in one minibatch."""
+        config = self.config
+
+        def descend(carry: tuple[Both, Both], index: Int[Array, " part"]) -> tuple[tuple[Both, Both], Metrics]:
+            networks, optimiser = carry
+            gradient, metrics = jax.grad(self.loss, has_aux=True)(networks, batch.of(index))
+            actor, actor_optimiser = self._improve(networks.actor, gradient.actor, optimiser.actor)
+            critic, critic_optimiser = self._improve(networks.critic, gradient.critic, optimiser.critic)
+            return (Both(actor, critic), Both(actor_optimiser, critic_optimiser)), metrics
+
+        orders = jax.vmap(lambda key: jax.random.permutation(key, config.num_envs))(
+            jax.random.split(key, config.epochs)
+        )
+        parts = orders.reshape(config.epochs * config.minibatches, -1)
+        (networks, optimiser), metrics = jax.lax.scan(descend, (state.networks, state.optimiser), parts)
+        state = eqx.tree_at(lambda s: (s.networks, s.optimiser), state, (networks, optimiser))
+        return state, jax.tree.map(jnp.mean, metrics)
+
+    def _improve(self, network: Network, gradient: Network, optimiser: Any) -> tuple[Network, Any]:
+        updates, optimiser = self.config.optimiser.update(gradient, optimiser)
+        return optax.apply_updates(network, updates), optimiser
+
+    def log_policy(
+        self,
+        actor: Network,
+        memory: Float[Array, "env agent memory"],
+        observation: Shaped[Array, "time env agent *shape"],
+        action_mask: Bool[Array, "time env agent action"],
+        first: Bool[Array, "time env"],
+    ) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent action"]]:
+        """Every agent's policy: the logarithm of the probability of each action."""
+        memory, logits = apply_team(actor, self.config.network, memory, observation, first)
+        # Not -inf: its product with a probability of 0, in the entropy, is not a number.
+        return memory, jax.nn.log_softmax(jnp.where(action_mask, logits, UNAVAILABLE))
+
+    def values(
+        self,
+        critic: Network,
+        memory: Float[Array, "env agent memory"],
+        observation: Shaped[Array, "time env agent *shape"],
+        first: Bool[Array, "time env"],
+    ) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent"]]:
+        """What every agent's critic expects of the future."""
+        seen = joint_view(observation) if self.config.critic == "joint" else observation
+        memory, value = apply_team(critic, self.config.network, memory, seen, first)
+        return memory, value[..., 0]
+
+    def loss(self, networks: Both[Network], batch: Batch) -> tuple[Float[Array, ""], Metrics]:
+        """The loss of policy and critic. They share no weights, so that no factor need balance them."""
+        ticks = batch.ticks
+        _, log_policy = self.log_policy(
+            networks.actor, batch.memory.actor, ticks.observation, ticks.action_mask, ticks.first
+        )
+        _, value = self.values(networks.critic, batch.memory.critic, ticks.observation, ticks.first)
+        valid = jnp.broadcast_to(ticks.valid[..., None], value.shape)
+        ratio = jnp.exp(_taken(log_policy, ticks.action) - ticks.log_probability)
+        advantage = standardise(batch.advantage, valid)
+        policy_loss = masked_mean(policy_losses(ratio, advantage, self.config.clip), valid)
+        goal = batch.value + batch.advantage
+        value_loss = masked_mean(value_losses(value, batch.value, goal, self.config.value_clip), valid)
+        entropy = masked_mean(-(jnp.exp(log_policy) * log_policy).sum(axis=-1), valid)
+        clipped = masked_mean((jnp.abs(ratio - 1) > self.config.clip).astype(jnp.float32), valid)
+        metrics = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "clipped": clipped}
+        return policy_loss + value_loss - self.config.entropy * entropy, metrics
+
+
+UNAVAILABLE = -1e9
+"""The logit of an action that is not available."""
+
+
+def joint_view(observation: Shaped[Array, "time env agent *shape"]) -> Shaped[Array, "time env agent *joint"]:
+    """What the team sees, for each agent: its own observation, then its mates', side by side along the last axis.
+
+    Vectors are strung together and pictures stacked by their channels. As an agent comes first in its own view, one
+    critic for all knows whom it speaks for.
+    """
+    turned = [jnp.roll(observation, -agent, axis=2) for agent in range(observation.shape[2])]
+    return jnp.concatenate(turned, axis=-1)
+
+
+def _taken(log_policy: Float[Array, "*batch action"], action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """Of the actions taken."""
+    return jnp.take_along_axis(log_policy, action[..., None], axis=-1)[..., 0]

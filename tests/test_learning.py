@@ -1,0 +1,146 @@
+"""Learning a task: when it is evaluated, what is scored, and that a seed that diverges is nobody else's matter."""
+
+from dataclasses import dataclass, field, replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Float
+
+from cooptions.envs.probe import Matching, Recall
+from cooptions.envs.rollout import start
+from cooptions.envs.wrapper import AbstractWrapper
+from cooptions.errors import ConfigError
+from cooptions.learners.networks import NetworkConfig
+from cooptions.learners.q_learning import QConfig, QLearner
+from cooptions.learning import Learning, LearningConfig, evaluate, learn, scores_by_metric
+
+KEYS = jax.random.split(jax.random.key(0), 3)
+Q = QConfig(
+    steps=6000,
+    num_envs=4,
+    rollout=5,
+    capacity=1000,
+    learning_starts=100,
+    learning_rate=1e-2,
+    target_interval=2,
+    max_gradient_norm=10.0,
+    epsilon_decay=0.5,
+    network=NetworkConfig(hidden=(16, 16)),
+)
+CONFIG = LearningConfig(learner=Q, evaluations=3, episodes=8)
+
+
+class Scaled(AbstractWrapper):
+    """A task whose rewards are multiplied: by NaN, if a seed is to diverge."""
+
+    factor: Float[Array, ""]
+    env: Matching = eqx.field(static=True, default=Matching())
+
+    @property
+    def num_actions(self):
+        return self.env.num_actions
+
+    def reset(self, key):
+        return self.env.reset(key)
+
+    def step(self, state, action, key):
+        state, timestep = self.env.step(state, action, key)
+        return state, replace(timestep, reward=timestep.reward * self.factor)
+
+    def agent_states(self, state):
+        return self.env.agent_states(state)
+
+
+@dataclass(frozen=True)
+class Told(QLearner):
+    """Agents that play what a table says for each cue, not what they learned."""
+
+    config: QConfig = field(default_factory=lambda: Q)
+
+    def act(self, policy, memory, timestep, first, *, key):
+        cue = (timestep.observation[..., 0] > 0).astype(jnp.int32)
+        return memory, policy[cue]
+
+
+@pytest.mark.parametrize(("table", "score"), [([0, 1], 1.0), ([1, 0], 0.0), ([1, 1], 0.5)])
+def test_every_episode_is_scored_by_what_was_done_in_it(table, score):
+    scores = evaluate(Told(), jnp.array(table), Matching(), 400, key=jax.random.key(1))
+    assert scores.shape == (400, 2)
+    np.testing.assert_array_equal(scores[:, 0], scores[:, 1])  # the probe's score is its return
+    assert float(scores[:, 0].mean()) == pytest.approx(score, abs=0.08)
+    assert set(np.asarray(scores).ravel()) <= {0.0, 1.0}
+
+
+@dataclass(frozen=True)
+class Lasting(Matching):
+    """Episodes of one step or three, by their cue, that earn 1 a step."""
+
+    def step(self, state, action, key):
+        state, timestep = super().step(state, action, key)
+        last = state.time >= jnp.where(state.cue > 0, 3, 1)
+        return state, replace(timestep, reward=jnp.float32(1.0), last=last, discount=1.0 - last)
+
+
+def test_rewards_after_an_end_do_not_count():
+    """Short episodes wait for long ones."""
+    scores = evaluate(Told(), jnp.array([0, 0]), Lasting(), 32, key=jax.random.key(1))
+    assert set(np.asarray(scores[:, 1])) == {1.0, 3.0}
+
+
+def test_memory_is_carried_through_an_episode_and_begins_anew_with_it():
+    """The cue is shown at the start alone: who plays it later must have been told `first` once, and remembered."""
+
+    class Remembers(Told):
+        def init_memory(self, env, num_envs):
+            return jnp.full((num_envs, env.num_agents, 1), 7.0)
+
+        def act(self, policy, memory, timestep, first, *, key):
+            shown = timestep.observation[..., :1]
+            memory = jnp.where(first[:, None, None], shown, memory)
+            return memory, (memory[..., 0] > 0).astype(jnp.int32)
+
+    scores = evaluate(Remembers(), None, Recall(), 64, key=jax.random.key(1))
+    assert (scores[:, 0] == scores[0, 0]).all()
+    assert float(scores[0, 0]) > 0
+
+
+def test_evaluations_are_evenly_spaced_and_the_last_is_at_the_end():
+    stage = Learning.of(CONFIG)
+    assert stage.steps.tolist() == [2000, 4000, 6000]
+    with pytest.raises(ConfigError, match="evaluations must be between 1 and the 300 updates"):
+        LearningConfig(learner=Q, evaluations=301)
+    with pytest.raises(ConfigError, match="episodes must be at least 1"):
+        LearningConfig(learner=Q, episodes=0)
+
+
+@pytest.fixture(scope="module")
+def learned():
+    return learn(CONFIG, Scaled(jnp.ones(3)), KEYS)
+
+
+def test_team_learns_and_its_scores_are_kept(learned):
+    _, scores = learned
+    assert scores.shape == (3, 3, 8, 2)
+    assert float(scores[:, -1].mean()) > 0.9
+    by_metric = scores_by_metric(CONFIG, "matching", ("score", "return"), scores)
+    assert [each.metric for each in by_metric] == ["score", "return"]
+    np.testing.assert_array_equal(by_metric[1].values, scores[..., 1])
+
+
+def test_seed_that_diverges_is_left_out_and_the_others_keep_their_numbers(learned, tmp_path, capsys):
+    _, scores = learn(CONFIG, Scaled(jnp.array([1.0, jnp.nan, 1.0])), KEYS, directory=tmp_path)
+    assert np.isnan(scores[1]).all()
+    np.testing.assert_array_equal(scores[jnp.array([0, 2])], learned[1][jnp.array([0, 2])])
+    assert scores_by_metric(CONFIG, "matching", ("score", "return"), scores)[0].diverged.tolist() == [
+        False,
+        True,
+        False,
+    ]
+
+
+def test_start_states_of_evaluation_differ_from_seed_to_seed():
+    cues = [np.asarray(start(Matching(), 16, key=key).state.cue) for key in KEYS]
+    assert (cues[0] != cues[1]).any()
