@@ -1,3 +1,4 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,14 +79,12 @@ class Marching(AbstractOptions):
     """Options that move each agent the same way all the time."""
 
     moves: Int[Array, "option agent"]
+    max_steps: int = eqx.field(static=True, default=3)
+    epsilon: float = eqx.field(static=True, default=0.0)
 
     @property
     def options(self):
         return tuple(Option(name, (True, True), 2) for name in "AB"[: len(self.moves)])
-
-    @property
-    def max_steps(self):
-        return 3
 
     def actions(self, agent_states, observation, action_mask):
         return self.moves

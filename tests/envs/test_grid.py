@@ -65,6 +65,15 @@ def test_padded_feature_is_not_observed():
     assert jnp.array_equal(near, far)
 
 
+def test_what_an_agent_lacks_it_sees_of_its_teammates():
+    """An agent without y can tell whether the others have the same one."""
+    env = make_env("grid-9x9-3p,types=122")
+    apart, level = (env.observe(State(jnp.array([[3, 4], [5, 6], [7, y]]), jnp.int32(0))) for y in (2, 6))
+    assert apart[0].tolist() == pytest.approx([-0.25, 0.0, 2 / 8, 6 / 8, 4 / 8, 2 / 8])
+    assert level[0].tolist() == pytest.approx([-0.25, 0.0, 2 / 8, 6 / 8, 4 / 8, 6 / 8])
+    assert apart[1].tolist() == pytest.approx([0.25, 0.5, -2 / 8, 0.0, 2 / 8, -4 / 8])
+
+
 def test_text_map(tmp_path):
     path = tmp_path / "map.txt"
     path.write_text("..#\n...\n")

@@ -25,6 +25,17 @@ DISCOVER = [
 OPTIONS = [
     *("--options.learner.steps", "640", "--options.learner.batch", "4", "--options.learner.capacity", "640"),
     *("--options.num-starts", "8", "--options.max-steps", "3"),
+    *("--learning.learner.steps", "320", "--learning.learner.num-envs", "4", "--learning.learner.rollout", "5"),
+    *(
+        "--learning.learner.batch",
+        "4",
+        "--learning.learner.capacity",
+        "80",
+        "--learning.learner.network.hidden",
+        "8",
+        "8",
+    ),
+    *("--learning.evaluations", "2", "--learning.episodes", "3"),
 ]
 
 
@@ -38,7 +49,7 @@ def test_runs_on_any_kind_of_features_end_in_their_pictures(command, scenario, t
     monkeypatch.syspath_prepend(tmp_path)
     extra = OPTIONS if command == "run" else []
     main([command, scenario, "--out", str(tmp_path / "run"), *DISCOVER, *extra])
-    for name in ("relations", "options") if command == "run" else ("relations",):
+    for name in ("relations", "options", "learning") if command == "run" else ("relations",):
         assert (tmp_path / f"run/figures/{name}.png").stat().st_size > 3000
 
 

@@ -130,11 +130,15 @@ class Grid(AbstractEnv[State]):
         return mask
 
     def observe(self, state: State) -> Float[Array, "agent observation"]:
-        """Own place and the teammates' places relative to it, in [-1, 1]; a padded feature is 0."""
+        """Own place and the teammates' places relative to it, in [-1, 1]; a padded feature is 0.
+
+        What an agent lacks it sees of its teammates all the same: else it could not tell when they are done.
+        """
         scale = np.maximum([self.height - 1, self.width - 1], 1)
         has = jnp.asarray(self.agent_features)
         own = jnp.where(has, 2 * state.position / scale - 1, 0.0)
-        relative = (state.position[None] - state.position[:, None]) / scale * (has[None] & has[:, None])
+        place = jnp.where(has, state.position, 0)
+        relative = jnp.where(has[None], (place[None] - place[:, None]) / scale, 0.0)
         others = np.array([[j for j in range(self.num_agents) if j != i] for i in range(self.num_agents)])
         mates = relative[np.arange(self.num_agents)[:, None], others]
         return jnp.concatenate([own, mates.reshape(self.num_agents, -1)], axis=1)
