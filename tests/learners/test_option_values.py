@@ -163,6 +163,7 @@ def test_every_agent_of_a_team_knows_what_an_option_is_worth(mixer, recurrent):
         np.testing.assert_allclose(values[:, agent], exact, atol=0.02 * np.abs(exact).max())
 
 
+@pytest.mark.slow
 def test_options_without_values_teach_primitives():
     config = replace(CONFIG, choice=ChoiceConfig(option_share=0.5))
     values = learned_values(corridor(1, 3), config)

@@ -73,7 +73,7 @@ def play(probe, learner, state):
 @pytest.mark.parametrize(
     ("name", "network", "critic", "steps", "total"),
     [
-        ("truncated", NETWORK, "local", 80_000, 5.0),
+        pytest.param("truncated", NETWORK, "local", 80_000, 5.0, marks=pytest.mark.slow),
         ("matching", NETWORK, "joint", 24_000, 1.0),
         ("recall", MEMORY, "joint", 24_000, 1.0),
         pytest.param("two_step", APART, "local", 24_000, 1.0, marks=pytest.mark.slow),
@@ -250,7 +250,7 @@ def test_pictures_are_learned_from(critic):
     env = Overcooked("cramped_room")
     learner = Ppo(dataclasses.replace(SMALL, network=MEMORY, critic=critic))
     state = jax.eval_shape(lambda key: learner.init(env, key=key), jax.random.key(0))
-    channels = [net.convolutions[0].weight.shape[0] // 25 for net in (state.networks.actor, state.networks.critic)]
+    channels = [net.convolutions[0].weight.shape[2] for net in (state.networks.actor, state.networks.critic)]
     assert channels == [26, 52 if critic == "joint" else 26]
     after, metrics = jax.eval_shape(lambda state: learner.step(state, env, key=jax.random.key(0)), state)
     assert jax.tree.structure(after) == jax.tree.structure(state)
