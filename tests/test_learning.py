@@ -39,19 +39,9 @@ class Scaled(AbstractWrapper):
     factor: Float[Array, ""]
     env: Matching = eqx.field(static=True, default=Matching())
 
-    @property
-    def num_actions(self):
-        return self.env.num_actions
-
-    def reset(self, key):
-        return self.env.reset(key)
-
     def step(self, state, action, key):
         state, timestep = self.env.step(state, action, key)
         return state, replace(timestep, reward=timestep.reward * self.factor)
-
-    def agent_states(self, state):
-        return self.env.agent_states(state)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Real, Shaped
 from cooptions.artifacts import RunDirectory, open_run
 from cooptions.config import Config
 from cooptions.discovery import Discovery, Spectrum
-from cooptions.envs.rollout import uniform_action
 from cooptions.errors import require
+from cooptions.learners.choice import ChoiceConfig, choose
 from cooptions.options.macro import MacroEnv
 from cooptions.options.option_set import OptionSet
 from cooptions.oracles.distances import spread
@@ -98,17 +98,10 @@ class TeamDraw:
     option_share: float
 
     def __call__(self, timestep: TimeStep, key: PRNGKeyArray) -> Int[Array, "env agent"]:
-        assert timestep.macro is not None, "there are no options to draw"
-        coin_key, option_key, action_key = jax.random.split(key, 3)
-        mask, num_options = timestep.action_mask, timestep.macro.continues.shape[-1]
-        num_primitives = mask.shape[-1] - num_options
-        free = timestep.macro.active < 0
-        votes = jnp.arange(mask.shape[-1]) >= num_primitives
-        # Whoever is led by an option has no choice but to vote for it: the mask says so.
-        action = uniform_action(mask & ~(free[:, None, None] & votes), key=action_key)
-        draws = free & (jax.random.uniform(coin_key, free.shape) < self.option_share)
-        drawn = num_primitives + jax.random.randint(option_key, free.shape, 0, num_options)
-        return jnp.where(draws[:, None], drawn[:, None], action)
+        mask = timestep.action_mask
+        nothing = jnp.zeros((*mask.shape[:2], 0))  # no action has a value: all is exploration
+        explores = ChoiceConfig(option_share=self.option_share)
+        return choose(explores, nothing, timestep, jnp.float32(1.0), key=key)
 
 
 def ceo_cycles(config: Config, ceo: CeoConfig, directory: Path, progress: Progress) -> list[Cycle]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cooptions.errors import ConfigError
-from cooptions.learners.choice import ChoiceConfig, choose, choose_evaluated, draw_together
+from cooptions.learners.choice import ChoiceConfig, choose, draw_together
 from cooptions.types import MacroStep, restart
 
 KEY = jax.random.key(0)
@@ -32,8 +32,8 @@ def values(*of_actions):
     return jnp.broadcast_to(jnp.array(of_actions, jnp.float32), (NUM, AGENTS, len(of_actions)))
 
 
-def chosen(config, of_actions, now, epsilon, how=choose):
-    return np.asarray(how(config, values(*of_actions), now, jnp.float32(epsilon), key=KEY))
+def chosen(config, of_actions, now, epsilon):
+    return np.asarray(choose(config, values(*of_actions), now, jnp.float32(epsilon), key=KEY))
 
 
 def test_shared_coin_lets_all_agents_vote_for_the_same_option():
@@ -112,11 +112,11 @@ def test_member_of_an_option_that_cannot_be_interrupted_goes_on():
 
 def test_evaluation_explores_primitives_alone_and_chooses_options_only_if_told():
     now = timestep()
-    evaluated = chosen(VALUED, [0.0, 1.0, 5.0, 2.0], now, 0.0, choose_evaluated)
+    evaluated = chosen(VALUED.when_evaluated, [0.0, 1.0, 5.0, 2.0], now, 0.0)
     assert (evaluated == 1).all()
-    told = ChoiceConfig(valued=True, evaluated=True)
-    assert (chosen(told, [0.0, 1.0, 5.0, 2.0], now, 0.0, choose_evaluated) == 2).all()
-    explored = chosen(told, [0.0, 1.0, 5.0, 2.0], now, 1.0, choose_evaluated)
+    told = ChoiceConfig(valued=True, evaluated=True).when_evaluated
+    assert (chosen(told, [0.0, 1.0, 5.0, 2.0], now, 0.0) == 2).all()
+    explored = chosen(told, [0.0, 1.0, 5.0, 2.0], now, 1.0)
     assert set(explored.ravel()) == {0, 1}
 
 

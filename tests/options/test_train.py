@@ -142,19 +142,9 @@ class Final(AbstractWrapper[State]):
 
     env: Grid = eqx.field(static=True)
 
-    @property
-    def num_actions(self):
-        return self.env.num_actions
-
-    def reset(self, key):
-        return self.env.reset(key)
-
     def step(self, state, action, key):
         state, timestep = self.env.step(state, action, key)
         return state, replace(timestep, discount=jnp.float32(0.0))
-
-    def agent_states(self, state):
-        return self.env.agent_states(state)
 
 
 @pytest.mark.parametrize(

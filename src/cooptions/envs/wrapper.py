@@ -4,21 +4,30 @@ from typing import TypeVar
 
 import equinox as eqx
 import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.types import Feature
+from cooptions.types import Feature, TimeStep
 
 State = TypeVar("State")
 
 
 class AbstractWrapper(eqx.Module, AbstractEnv[State]):
-    """An environment around another, with the same team and the same scores."""
+    """An environment around another. What a wrapper does not define is that of the one inside."""
 
     env: eqx.AbstractVar[AbstractEnv]
 
     @property
     def num_agents(self) -> int:
         return self.env.num_agents
+
+    @property
+    def num_actions(self) -> int:
+        return self.env.num_actions
+
+    @property
+    def num_options(self) -> int:
+        return self.env.num_options
 
     @property
     def noop(self) -> int:
@@ -39,3 +48,9 @@ class AbstractWrapper(eqx.Module, AbstractEnv[State]):
     @property
     def shaping_horizon(self) -> int:
         return self.env.shaping_horizon
+
+    def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]:
+        return self.env.reset(key)
+
+    def agent_states(self, state: State) -> Float[Array, "agent feature"]:
+        return self.env.agent_states(state)

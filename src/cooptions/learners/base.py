@@ -1,30 +1,81 @@
 """What a learner is: a stage of training on an environment, and a policy that can be evaluated at any time."""
 
 import abc
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import jax.numpy as jnp
+import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.envs.base import AbstractEnv
+from cooptions.errors import require
+from cooptions.learners.networks import NetworkConfig, init_memory
 from cooptions.training import Metrics
 from cooptions.types import TimeStep
 
 State = TypeVar("State")
 
 
+@dataclass(frozen=True)
+class LearnerConfig:
+    """What all learners have in common: they alternate between a rollout of many environments and gradient steps."""
+
+    steps: int = 1_000_000
+    """Environment steps of training, over all environments."""
+    num_envs: int = 32
+    """Environments side by side."""
+    rollout: int = 10
+    """Steps of each environment between updates; with memory, also the length of the sequences learned from."""
+    learning_rate: float = 1e-3
+    anneal: bool = False
+    """Whether the learning rate falls to 0 over training."""
+    max_gradient_norm: float = 1.0
+    discount: float = 0.99
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+
+    def __post_init__(self) -> None:
+        self._require_positive("num_envs", "rollout")
+        require(0 <= self.discount <= 1, f"discount must lie in [0, 1], not {self.discount}")
+        require(
+            self.steps >= self.steps_per_update,
+            f"steps must be at least num_envs x rollout = {self.steps_per_update}, not {self.steps}",
+        )
+
+    def _require_positive(self, *names: str) -> None:
+        for name in names:
+            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps of one update, over all environments."""
+        return self.num_envs * self.rollout
+
+    @property
+    def num_updates(self) -> int:
+        return self.steps // self.steps_per_update
+
+    def optimiser_over(self, num_gradient_steps: int, eps: float = 1e-8) -> optax.GradientTransformation:
+        """Adam on clipped gradients, for training of as many gradient steps."""
+        rate = self.learning_rate
+        schedule = optax.linear_schedule(rate, 0.0, num_gradient_steps) if self.anneal else rate
+        return optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), optax.adam(schedule, eps=eps))
+
+
+@dataclass(frozen=True)
 class AbstractLearner(abc.ABC, Generic[State]):
     """A stage whose data is the environment. One step is an update: a rollout, then learning from it."""
 
-    @property
-    @abc.abstractmethod
-    def num_updates(self) -> int:
-        """Updates in all."""
+    config: Any
+    """A `LearnerConfig`, each learner's own."""
 
     @property
-    @abc.abstractmethod
+    def num_updates(self) -> int:
+        return self.config.num_updates
+
+    @property
     def steps_per_update(self) -> int:
-        """Environment steps of one update, over all environments."""
+        return self.config.steps_per_update
 
     @abc.abstractmethod
     def init(self, data: AbstractEnv, *, key: PRNGKeyArray) -> State: ...
@@ -36,9 +87,9 @@ class AbstractLearner(abc.ABC, Generic[State]):
     def policy(self, state: State) -> Any:
         """What acting needs of the state: the networks that would be kept."""
 
-    @abc.abstractmethod
     def init_memory(self, env: AbstractEnv, num_envs: int) -> Float[Array, "env agent memory"]:
         """What the agents remember before they saw anything; of width 0 for those without memory."""
+        return init_memory(env, self.config.network, num_envs)
 
     @abc.abstractmethod
     def act(

@@ -1,6 +1,6 @@
 """How a team chooses: greedily or exploring, among primitives and joint options, and whether to go on with one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import jax
@@ -34,6 +34,11 @@ class ChoiceConfig:
     def __post_init__(self) -> None:
         require(0 <= self.option_share <= 1, f"choice.option_share must lie in [0, 1], not {self.option_share}")
         require(self.patience >= 0, f"choice.patience must not be negative, not {self.patience}")
+
+    @property
+    def when_evaluated(self) -> "ChoiceConfig":
+        """The choice of a team that is evaluated: exploration, if any, is of primitives alone."""
+        return replace(self, valued=self.valued and self.evaluated, exploration="shared", option_share=0.0)
 
 
 def greedy(values: Float[Array, "*batch action"], mask: Bool[Array, "*batch action"]) -> Int[Array, "*batch"]:
@@ -71,7 +76,7 @@ def choose(
     *,
     key: PRNGKeyArray,
 ) -> Int[Array, "env agent"]:
-    """What the team does while it learns. `values` are of the primitives, and of the options if they have any."""
+    """What the team does. `values` are of the primitives, and of the options if they have any."""
     macro, mask = timestep.macro, timestep.action_mask
     if macro is None:
         return epsilon_greedy(values, mask, epsilon, key=key)
@@ -80,27 +85,8 @@ def choose(
     values = _padded(values, mask)
     explored = mask if config.exploration == "independent" else mask & primitive
     own = epsilon_greedy(values, mask if config.valued else mask & primitive, epsilon, key=own_key, explored=explored)
-    if config.exploration == "shared":
+    if config.exploration == "shared" and config.option_share > 0:
         own = draw_together(timestep, own, epsilon * config.option_share, key=team_key)
-    return _going_on(config, values, timestep, own)
-
-
-def choose_evaluated(
-    config: ChoiceConfig,
-    values: Float[Array, "env agent valued"],
-    timestep: TimeStep,
-    epsilon: Float[Array, ""],
-    *,
-    key: PRNGKeyArray,
-) -> Int[Array, "env agent"]:
-    """What the team does when it is evaluated: exploration is of primitives alone."""
-    macro, mask = timestep.macro, timestep.action_mask
-    if macro is None:
-        return epsilon_greedy(values, mask, epsilon, key=key)
-    primitive = _primitive(mask, macro)
-    values = _padded(values, mask)
-    chosen = mask if config.valued and config.evaluated else mask & primitive
-    own = epsilon_greedy(values, chosen, epsilon, key=key, explored=mask & primitive)
     return _going_on(config, values, timestep, own)
 
 
@@ -141,6 +127,6 @@ def _primitive(mask: Bool[Array, "env agent action"], macro: MacroStep) -> Bool[
 def _padded(
     values: Float[Array, "env agent valued"], mask: Bool[Array, "env agent action"]
 ) -> Float[Array, "env agent action"]:
-    """Options without values are worth less than anything."""
+    """Actions without values are worth less than anything."""
     missing = mask.shape[-1] - values.shape[-1]
     return jnp.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=-jnp.inf)

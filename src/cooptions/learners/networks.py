@@ -1,5 +1,6 @@
 """The network of an agent: layers for what it sees, memory if it has one, and a head."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -79,10 +80,20 @@ class Network(eqx.Module):
         return memory, self.head(x)
 
 
-def init_team(env: AbstractEnv, config: NetworkConfig, num_outputs: int, *, key: PRNGKeyArray) -> Network:
-    """A network for every agent, stacked [agent, ...], or one for all."""
-    _, timestep = jax.eval_shape(env.reset, key)
-    make = partial(Network, timestep.observation.shape[1:], config, num_outputs)
+def init_team(
+    env: AbstractEnv,
+    config: NetworkConfig,
+    num_outputs: int,
+    *,
+    key: PRNGKeyArray,
+    view: Callable[[Array], Array] = lambda observation: observation,
+) -> Network:
+    """A network for every agent, stacked [agent, ...], or one for all.
+
+    `view` is what they see of observations [time, env, agent, ...]: by default each what its agent does.
+    """
+    seen = jax.eval_shape(lambda key: view(env.reset(key)[1].observation[None, None]), key)
+    make = partial(Network, seen.shape[3:], config, num_outputs)
     if config.shared:
         return make(key=key)
     return jax.vmap(lambda key: make(key=key))(jax.random.split(key, env.num_agents))

@@ -1,7 +1,6 @@
 """Proximal policy optimisation for a team: each agent has a policy, and a critic that sees as much or more."""
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 import equinox as eqx
@@ -14,8 +13,8 @@ from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, start, tick, training_reward
 from cooptions.errors import require
 from cooptions.learners.advantages import advantages, masked_mean, policy_losses, standardise, value_losses
-from cooptions.learners.base import AbstractLearner, episode_scores
-from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_memory, init_team
+from cooptions.learners.base import AbstractLearner, LearnerConfig, episode_scores
+from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_team
 from cooptions.training import Metrics
 from cooptions.types import TimeStep
 
@@ -23,25 +22,23 @@ Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
-class PpoConfig:
-    """Hyperparameters of PPO."""
+class PpoConfig(LearnerConfig):
+    """Hyperparameters of PPO. Gradients of the policy and of the critic are clipped each for itself."""
 
     steps: int = 5_000_000
-    """Environment steps of training, over all environments."""
     num_envs: int = 64
-    """Environments side by side."""
     rollout: int = 128
-    """Steps of each environment between updates; with memory, also the length of the sequences learned from."""
+    learning_rate: float = 2e-3
+    anneal: bool = True
+    max_gradient_norm: float = 0.5
+    network: NetworkConfig = field(
+        default_factory=lambda: NetworkConfig(hidden=(128, 128), recurrent=True, shared=True)
+    )
+    """Of the policy, and of the critic."""
     epochs: int = 4
     """How often an update goes through its rollout."""
     minibatches: int = 4
     """Gradient steps of an epoch, each on some of the environments."""
-    learning_rate: float = 2e-3
-    anneal: bool = True
-    """Whether the learning rate falls to 0 over training."""
-    max_gradient_norm: float = 0.5
-    """Of the policy and of the critic, each for itself."""
-    discount: float = 0.99
     decay: float = 0.95
     """The lambda of generalised advantage estimation: 0 trusts the critic, 1 the rewards."""
     clip: float = 0.2
@@ -54,16 +51,11 @@ class PpoConfig:
     """What an agent's critic sees: what the agent does (IPPO), or what the whole team does (MAPPO)."""
     evaluation: Literal["greedy", "sampled"] = "greedy"
     """Whether an evaluated agent takes its likeliest action, or draws one as in training."""
-    network: NetworkConfig = field(
-        default_factory=lambda: NetworkConfig(hidden=(128, 128), recurrent=True, shared=True)
-    )
-    """Of the policy, and of the critic."""
 
     def __post_init__(self) -> None:
-        for name in ("num_envs", "rollout", "epochs", "minibatches"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("discount", "decay"):
-            require(0 <= getattr(self, name) <= 1, f"{name} must lie in [0, 1], not {getattr(self, name)}")
+        super().__post_init__()
+        self._require_positive("epochs", "minibatches")
+        require(0 <= self.decay <= 1, f"decay must lie in [0, 1], not {self.decay}")
         require(self.clip > 0, f"clip must be positive, not {self.clip}")
         require(
             self.value_clip is None or self.value_clip > 0,
@@ -73,23 +65,13 @@ class PpoConfig:
             self.num_envs % self.minibatches == 0,
             f"minibatches must divide num_envs = {self.num_envs}, which {self.minibatches} does not",
         )
-        require(
-            self.steps >= self.num_envs * self.rollout,
-            f"steps must be at least num_envs x rollout = {self.num_envs * self.rollout}, not {self.steps}",
-        )
 
     def build(self) -> "Ppo":
         return Ppo(self)
 
     @property
-    def num_updates(self) -> int:
-        return self.steps // (self.num_envs * self.rollout)
-
-    @property
     def optimiser(self) -> optax.GradientTransformation:
-        rate, number = self.learning_rate, self.num_updates * self.epochs * self.minibatches
-        schedule = optax.linear_schedule(rate, 0.0, number) if self.anneal else rate
-        return optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), optax.adam(schedule, eps=1e-5))
+        return self.optimiser_over(self.num_updates * self.epochs * self.minibatches, eps=1e-5)
 
 
 class Both(eqx.Module, Generic[Part]):
@@ -145,23 +127,15 @@ class PpoState(eqx.Module):
 
 @dataclass(frozen=True)
 class Ppo(AbstractLearner[PpoState]):
-    """A stage of training whose data is the environment."""
+    """PPO on any environment; joint options are actions like others to it."""
 
     config: PpoConfig
-
-    @property
-    def num_updates(self) -> int:
-        return self.config.num_updates
-
-    @property
-    def steps_per_update(self) -> int:
-        return self.config.num_envs * self.config.rollout
 
     def init(self, data: AbstractEnv, *, key: PRNGKeyArray) -> PpoState:
         config, env = self.config, data
         actor_key, critic_key, env_key = jax.random.split(key, 3)
         actor = init_team(env, config.network, env.num_actions, key=actor_key)
-        critic = self._init_critic(env, key=critic_key)
+        critic = init_team(env, config.network, 1, key=critic_key, view=self._view)
         memory = self.init_memory(env, config.num_envs)
         return PpoState(
             networks=Both(actor, critic),
@@ -172,16 +146,6 @@ class Ppo(AbstractLearner[PpoState]):
             updates=jnp.int32(0),
         )
 
-    def _init_critic(self, env: AbstractEnv, *, key: PRNGKeyArray) -> Network:
-        config = self.config.network
-        _, timestep = jax.eval_shape(env.reset, key)
-        *shape, width = timestep.observation.shape[1:]
-        joint = self.config.critic == "joint"
-        make = partial(Network, (*shape, width * env.num_agents if joint else width), config, 1)
-        if config.shared:
-            return make(key=key)
-        return jax.vmap(lambda key: make(key=key))(jax.random.split(key, env.num_agents))
-
     def step(self, state: PpoState, data: AbstractEnv, *, key: PRNGKeyArray) -> tuple[PpoState, Metrics]:
         """One update: a rollout, then a few passes over it."""
         rollout_key, learn_key = jax.random.split(key)
@@ -191,9 +155,6 @@ class Ppo(AbstractLearner[PpoState]):
 
     def policy(self, state: PpoState) -> Network:
         return state.networks.actor
-
-    def init_memory(self, env: AbstractEnv, num_envs: int) -> Float[Array, "env agent memory"]:
-        return init_memory(env, self.config.network, num_envs)
 
     def act(
         self,
@@ -308,9 +269,12 @@ class Ppo(AbstractLearner[PpoState]):
         first: Bool[Array, "time env"],
     ) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent"]]:
         """What every agent's critic expects of the future."""
-        seen = joint_view(observation) if self.config.critic == "joint" else observation
-        memory, value = apply_team(critic, self.config.network, memory, seen, first)
+        memory, value = apply_team(critic, self.config.network, memory, self._view(observation), first)
         return memory, value[..., 0]
+
+    def _view(self, observation: Shaped[Array, "time env agent *shape"]) -> Shaped[Array, "time env agent *seen"]:
+        """What critics see."""
+        return joint_view(observation) if self.config.critic == "joint" else observation
 
     def loss(self, networks: Both[Network], batch: Batch) -> tuple[Float[Array, ""], Metrics]:
         """The loss of policy and critic. They share no weights, so that no factor need balance them."""

@@ -12,24 +12,18 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, start, tick, training_reward
 from cooptions.errors import require
-from cooptions.learners.base import AbstractLearner, episode_scores
-from cooptions.learners.choice import ChoiceConfig, choose, choose_evaluated, state_value
-from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_memory, init_team
+from cooptions.learners.base import AbstractLearner, LearnerConfig, episode_scores
+from cooptions.learners.choice import ChoiceConfig, choose, state_value
+from cooptions.learners.networks import Network, apply_team, init_team
 from cooptions.learners.replay import Replay, add, empty, sample
 from cooptions.training import Metrics
 from cooptions.types import TimeStep
 
 
 @dataclass(frozen=True)
-class QConfig:
+class QConfig(LearnerConfig):
     """Hyperparameters of Q-learning."""
 
-    steps: int = 1_000_000
-    """Environment steps of training, over all environments."""
-    num_envs: int = 32
-    """Environments side by side."""
-    rollout: int = 10
-    """Steps of each environment between updates; with memory, also the length of the sequences learned from."""
     epochs: int = 4
     """Gradient steps of an update."""
     batch: int = 32
@@ -38,13 +32,8 @@ class QConfig:
     """Transitions kept for replay, over all environments."""
     learning_starts: int = 5000
     """Environment steps before the first gradient step."""
-    learning_rate: float = 1e-3
-    anneal: bool = False
-    """Whether the learning rate falls to 0 over training."""
-    max_gradient_norm: float = 1.0
     target_interval: int = 10
     """Updates between copies of the network to the target network."""
-    discount: float = 0.99
     double: bool = True
     """Whether the online network chooses the action whose target value counts (double Q-learning)."""
     mixer: Literal["none", "sum"] = "none"
@@ -59,25 +48,15 @@ class QConfig:
     """How often an agent acts at random when the team is evaluated."""
     choice: ChoiceConfig = field(default_factory=ChoiceConfig)
     """What joint options are for, where the environment has any."""
-    network: NetworkConfig = field(default_factory=NetworkConfig)
 
     def __post_init__(self) -> None:
-        for name in ("num_envs", "rollout", "epochs", "batch", "target_interval"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
-        require(0 <= self.discount <= 1, f"discount must lie in [0, 1], not {self.discount}")
-        require(
-            self.steps >= self.num_envs * self.rollout,
-            f"steps must be at least num_envs x rollout = {self.num_envs * self.rollout}, not {self.steps}",
-        )
+        super().__post_init__()
+        self._require_positive("epochs", "batch", "target_interval")
         require(
             self.ring_length >= 2 * self.rollout,
             f"capacity must hold two rollouts of every environment, {2 * self.num_envs * self.rollout}, "
             f"not {self.capacity}",
         )
-
-    @property
-    def num_updates(self) -> int:
-        return self.steps // (self.num_envs * self.rollout)
 
     @property
     def ring_length(self) -> int:
@@ -103,9 +82,7 @@ class QConfig:
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
-        rate = self.learning_rate
-        schedule = optax.linear_schedule(rate, 0.0, self.num_updates * self.epochs) if self.anneal else rate
-        return optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), optax.adam(schedule))
+        return self.optimiser_over(self.num_updates * self.epochs)
 
 
 class Tick(eqx.Module):
@@ -147,14 +124,6 @@ class QLearner(AbstractLearner[QState]):
 
     config: QConfig
 
-    @property
-    def num_updates(self) -> int:
-        return self.config.num_updates
-
-    @property
-    def steps_per_update(self) -> int:
-        return self.config.num_envs * self.config.rollout
-
     def init(self, data: AbstractEnv, *, key: PRNGKeyArray) -> QState:
         config, env = self.config, data
         require(env.num_actions <= 128, f"{env.num_actions} actions and options; replay has room for numbers up to 127")
@@ -191,9 +160,6 @@ class QLearner(AbstractLearner[QState]):
     def policy(self, state: QState) -> Network:
         return state.network
 
-    def init_memory(self, env: AbstractEnv, num_envs: int) -> Float[Array, "env agent memory"]:
-        return init_memory(env, self.config.network, num_envs)
-
     def act(
         self,
         policy: Network,
@@ -205,7 +171,7 @@ class QLearner(AbstractLearner[QState]):
     ) -> tuple[Float[Array, "env agent memory"], Int[Array, "env agent"]]:
         memory, values = self.values(policy, memory, timestep.observation[None], first[None])
         epsilon = jnp.float32(self.config.epsilon_evaluation)
-        return memory, choose_evaluated(self.config.choice, values[0], timestep, epsilon, key=key)
+        return memory, choose(self.config.choice.when_evaluated, values[0], timestep, epsilon, key=key)
 
     def collect(self, state: QState, env: AbstractEnv, *, key: PRNGKeyArray) -> tuple[QState, Metrics]:
         """Let the team act for a rollout, exploring, and keep what it went through."""

@@ -271,17 +271,6 @@ class SmdpEnv(AbstractWrapper[MacroState]):
         for option in self.env.options.options:
             require(all(option.members), f"options: {option.name} leaves agents without a choice; use MacroEnv")
 
-    @property
-    def num_options(self) -> int:
-        return self.env.num_options
-
-    @property
-    def num_actions(self) -> int:
-        return self.env.num_actions
-
-    def reset(self, key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
-        return self.env.reset(key)
-
     def step(self, state: MacroState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
         option, _ = self.env.decide(state, action)
         begun = self.env.step(state, action, jax.random.fold_in(key, 0))
@@ -299,9 +288,6 @@ class SmdpEnv(AbstractWrapper[MacroState]):
         nothing = jnp.zeros(self.num_options, bool)
         macro = MacroStep(state.active, steps, choice, nothing, nothing, self.env.free_choices(state))
         return state, dataclasses.replace(timestep, macro=macro)
-
-    def agent_states(self, state: MacroState) -> Float[Array, "agent feature"]:
-        return self.env.agent_states(state)
 
     def _join(self, so_far: TimeStep, timestep: TimeStep) -> TimeStep:
         """One time step for both: a step that came after others is worth less."""

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.discovery import Evaluator
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.rollout import Runners, advance, start, uniform_action
+from cooptions.envs.rollout import Runners, advance, select, start, uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.types import TimeStep, restart
 
@@ -107,8 +107,6 @@ def collect_starts(env: AbstractEnv, num: int, max_steps: int, *, key: PRNGKeyAr
         policy_key, step_key = jax.random.split(jax.random.fold_in(walk_key, time))
         action = uniform_action(runners.timestep.action_mask, key=policy_key)
         _, onward = advance(env, runners, action, key=step_key)
-        walks = time < lengths
-        kept = jax.vmap(lambda flag, new, old: jax.tree.map(lambda a, b: jnp.where(flag, a, b), new, old))
-        return kept(walks, onward, runners), None
+        return select(time < lengths, onward, runners), None
 
     return jax.lax.scan(step, runners, jnp.arange(max_steps))[0]

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray, Shaped
 
 from cooptions.discovery import BLOCK, Discovery, Evaluator, Spectrum
-from cooptions.envs.base import AbstractEnv
+from cooptions.envs.base import AbstractEnv, shows_pictures
 from cooptions.errors import require
 from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner, QState
@@ -86,8 +86,7 @@ RECIPES: dict[str, tuple[OptionsConfig, OptionsConfig]] = {
 
 def recipe(name: str, env: AbstractEnv) -> OptionsConfig:
     """A way to train options, fit for what the environment shows."""
-    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
-    return RECIPES[name][timestep.observation.ndim > 2]
+    return RECIPES[name][shows_pictures(env)]
 
 
 @dataclass(frozen=True)
