@@ -15,6 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +41,7 @@ from cooptions.errors import require
 from cooptions.learners.choice import ChoiceConfig
 from cooptions.learners.networks import init_team
 from cooptions.learners.q_learning import QConfig, QLearner
+from cooptions.memory import stage_bytes
 from cooptions.options.macro import MacroConfig
 from cooptions.options.train import eigenoptions, option_set, recipe
 from cooptions.presets import IQL, IQL_FOR_PICTURES
@@ -98,6 +100,12 @@ class Timing:
     seconds: list[float]
     compile_seconds: float
     bytes: int
+    estimated_bytes: int | None = None
+    """What we say before compiling."""
+
+
+Contestant = Callable[[], Timing]
+"""A compiled contestant: calling it takes the time."""
 
 
 def tasks(arguments: Arguments) -> list[Task]:
@@ -108,12 +116,12 @@ def tasks(arguments: Arguments) -> list[Task]:
     return [task.shrunk(arguments.shrink) for task in every if arguments.scenario in (task.name, "all")]
 
 
-def ours(task: Task, arguments: Arguments) -> Timing:
+def ours(task: Task, arguments: Arguments) -> Contestant:
     """Primitives alone."""
-    return time_ours(task.config, task.env, arguments)
+    return compile_ours(task.config, task.env, arguments)
 
 
-def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Timing:
+def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Contestant:
     """Options with random weights: they cost the same. With values of their own, they are learned about, too."""
     recipe_of_options = recipe("ours", task.env)
     learner = recipe_of_options.learner
@@ -125,38 +133,45 @@ def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Timi
     weights = [0.1 * jax.random.normal(key, (*front, *leaf.shape)) for key, leaf in zip(keys, leaves, strict=True)]
     network = jax.tree.unflatten(structure, weights)
     options = eigenoptions(task.env.num_agents, task.num_options // 2)
-    envs = MacroConfig().around(task.env, option_set(recipe_of_options, network, options, task.env.noop))
-    return time_ours(replace(task.config, choice=ChoiceConfig(valued=valued)), envs, arguments)
+    config = replace(task.config, choice=ChoiceConfig(valued=valued))
+    made = option_set(recipe_of_options, network, options, task.env.noop)
+    return compile_ours(config, MacroConfig().around(task.env, made, foresight=config.intra_option), arguments)
 
 
-def time_ours(config: QConfig, envs: AbstractEnv, arguments: Arguments) -> Timing:
-    """Time chunks of training once replay is full."""
+def compile_ours(config: QConfig, envs: AbstractEnv, arguments: Arguments) -> Contestant:
+    """Chunks of training, timed once replay is full."""
     stage, keys = QLearner(config), jax.random.split(jax.random.key(0), arguments.seeds)
-    state = jax.jit(jax.vmap(lambda key, env: stage.init(env, key=key)))(keys, envs)
+    init = jax.jit(jax.vmap(lambda key, env: stage.init(env, key=key)))
+    like = jax.eval_shape(init, keys, envs)
+    estimate = stage_bytes(stage, envs, keys)
     begun = time.perf_counter()
-    program = run_chunk.lower(stage, arguments.updates, state, envs, keys, jnp.int32(0)).compile()
+    program = run_chunk.lower(stage, arguments.updates, like, envs, keys, jnp.int32(0)).compile()
     compile_seconds = time.perf_counter() - begun
     to_fill = max(config.capacity, config.learning_starts) / stage.steps_per_update
     warm_ups = math.ceil(to_fill / arguments.updates) + 1
-    seconds = []
-    for chunk in range(warm_ups + arguments.repeats):
-        begun = time.perf_counter()
-        state, metrics = jax.block_until_ready(program(state, envs, keys, jnp.int32(chunk * arguments.updates)))
-        seconds.append((time.perf_counter() - begun) / arguments.updates)
-    require(bool((metrics["loss"] > 0).all()), "nothing was learned while the clock ran")
-    return Timing(seconds[warm_ups:], compile_seconds, program_bytes(program))
+
+    def take_time() -> Timing:
+        state, seconds, metrics = init(keys, envs), [], {}
+        for chunk in range(warm_ups + arguments.repeats):
+            begun = time.perf_counter()
+            state, metrics = jax.block_until_ready(program(state, envs, keys, jnp.int32(chunk * arguments.updates)))
+            seconds.append((time.perf_counter() - begun) / arguments.updates)
+        require(bool((metrics["loss"] > 0).all()), "nothing was learned while the clock ran")
+        return Timing(seconds[warm_ups:], compile_seconds, program_bytes(program), estimate)
+
+    return take_time
 
 
-def jaxmarl(task: Task, arguments: Arguments) -> Timing:
+def jaxmarl(task: Task, arguments: Arguments) -> Contestant:
     """JaxMARL's script on the environment that ours learns in."""
     env = task.env.jaxmarl if isinstance(task.env, Overcooked) else ToJaxMARL(task.env)
-    return time_script(task, env, arguments)
+    return compile_script(task, env, arguments)
 
 
-def jaxmarl_with_jumanji_starts(task: Task, arguments: Arguments) -> Timing:
+def jaxmarl_with_jumanji_starts(task: Task, arguments: Arguments) -> Contestant:
     """JaxMARL's script on foraging as Jumanji starts it, slowly: what one has without our environment."""
     assert isinstance(task.env, Foraging)
-    return time_script(task, ToJaxMARL(JumanjiStarts()), arguments)
+    return compile_script(task, ToJaxMARL(JumanjiStarts()), arguments)
 
 
 class JumanjiStarts(Foraging):
@@ -171,8 +186,8 @@ class JumanjiStarts(Foraging):
             return LevelBasedForaging(generator=generator, time_limit=self.time_limit)
 
 
-def time_script(task: Task, env: Any, arguments: Arguments) -> Timing:
-    """Time two lengths of training: their difference is free of set-up, and learning goes on all through it."""
+def compile_script(task: Task, env: Any, arguments: Arguments) -> Contestant:
+    """Two lengths of training: the difference of their times is free of set-up, and learning goes on all through it."""
     with quiet_import():
         from jaxmarl.wrappers.baselines import LogWrapper
 
@@ -186,20 +201,21 @@ def time_script(task: Task, env: Any, arguments: Arguments) -> Timing:
         for length in (short, short + arguments.updates)
     ]
     compile_seconds = time.perf_counter() - begun
-    seconds, gradient_steps = [], []
-    for repeat in range(arguments.repeats + 1):
-        lasted = []
-        for program in programs:
-            begun = time.perf_counter()
-            result = jax.block_until_ready(program(keys))
-            lasted.append(time.perf_counter() - begun)
-            gradient_steps.append(int(result["runner_state"][0].grad_steps.ravel()[0]))
-            del result  # a whole replay, which must not lie beside the next one
-        if repeat > 0:  # the first run of a program loads it
-            seconds.append((lasted[1] - lasted[0]) / arguments.updates)
-    learned = gradient_steps[1] - gradient_steps[0]
-    require(learned == arguments.updates * task.config.epochs, f"{learned} gradient steps while the clock ran")
-    return Timing(seconds, compile_seconds, program_bytes(programs[1]))
+
+    def run(program: jax.stages.Compiled) -> tuple[float, int]:
+        """Seconds, and gradient steps. The result, a whole replay, must not lie beside the next one."""
+        begun = time.perf_counter()
+        result = jax.block_until_ready(program(keys))
+        return time.perf_counter() - begun, int(result["runner_state"][0].grad_steps.ravel()[0])
+
+    def take_time() -> Timing:
+        lasted = [[run(program) for program in programs] for _ in range(arguments.repeats + 1)]
+        learned = lasted[-1][1][1] - lasted[-1][0][1]
+        require(learned == arguments.updates * task.config.epochs, f"{learned} gradient steps while the clock ran")
+        seconds = [(long - short) / arguments.updates for (short, _), (long, _) in lasted[1:]]  # the first run loads it
+        return Timing(seconds, compile_seconds, program_bytes(programs[1]))
+
+    return take_time
 
 
 def updates_before_learning(config: QConfig) -> int:
@@ -259,7 +275,7 @@ def program_bytes(program: jax.stages.Compiled) -> int:
     return whole - memory.alias_size_in_bytes
 
 
-CONTESTANTS: dict[str, Callable[[Task, Arguments], Timing]] = {
+CONTESTANTS: dict[str, Callable[[Task, Arguments], Contestant]] = {
     "ours": ours,
     "ours+options": lambda task, arguments: ours_with_options(task, arguments, valued=False),
     "ours+valued-options": lambda task, arguments: ours_with_options(task, arguments, valued=True),
@@ -278,8 +294,7 @@ def contestants(task: Task, arguments: Arguments) -> list[str]:
     return names
 
 
-def row(task: Task, name: str, arguments: Arguments) -> dict[str, Any]:
-    timing = CONTESTANTS[name](task, arguments)
+def row(task: Task, name: str, arguments: Arguments, timing: Timing) -> dict[str, Any]:
     seconds = statistics.median(timing.seconds)
     steps = arguments.seeds * task.config.num_envs * task.config.rollout
     return {
@@ -289,6 +304,7 @@ def row(task: Task, name: str, arguments: Arguments) -> dict[str, Any]:
         "ms_each": [round(each * 1e3, 3) for each in timing.seconds],
         "steps_per_second": round(steps / seconds),
         "gigabytes": round(timing.bytes / 1e9, 3),
+        "estimated_gigabytes": timing.estimated_bytes and round(timing.estimated_bytes / 1e9, 3),
         "compile_seconds": round(timing.compile_seconds, 1),
     }
 
@@ -317,10 +333,12 @@ def main(arguments: Arguments) -> None:
     todo = tasks(arguments)
     scripts = [arguments.baselines / f"{SCRIPTS[task.name]}.py" for task in todo] if arguments.baselines else []
     hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in scripts if load_script(path)}
-    for task in todo:
-        for name in contestants(task, arguments):
-            rows.append(row(task, name, arguments))
-            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)  # kept even if a later one fails
+    pairs = [(task, name) for task in todo for name in contestants(task, arguments)]
+    with ThreadPoolExecutor() as pool:
+        compiled = list(pool.map(lambda pair: CONTESTANTS[pair[1]](pair[0], arguments), pairs))
+    for (task, name), take_time in zip(pairs, compiled, strict=True):  # one after the other
+        rows.append(row(task, name, arguments, take_time()))
+        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)  # kept even if a later one fails
     relative = ratios(rows)
     show(rows, relative)
     result = {

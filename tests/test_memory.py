@@ -6,16 +6,19 @@ from cooptions import memory
 from cooptions.envs.probe import PROBES
 from cooptions.errors import ConfigError
 from cooptions.learners.q_learning import QConfig, QLearner
+from cooptions.liveness import working_bytes
 
 PROBE = PROBES["constant"]()
 KEYS = jax.random.split(jax.random.key(0), 3)
 
 
-def test_a_stage_takes_what_its_state_takes():
+def test_a_stage_takes_its_state_and_its_data_and_what_a_step_holds():
     stage = QLearner(QConfig())
     state = jax.vmap(lambda key: stage.init(PROBE, key=key))(KEYS)
     leaves = [leaf for leaf in jax.tree.leaves(state) if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
-    assert memory.stage_bytes(stage, PROBE, KEYS) == pytest.approx(sum(leaf.nbytes for leaf in leaves), rel=0.01)
+    step = jax.vmap(lambda state, key: stage.step(state, PROBE, key=key))
+    expected = sum(leaf.nbytes for leaf in leaves) + working_bytes(step, state, KEYS)
+    assert memory.stage_bytes(stage, PROBE, KEYS) == pytest.approx(expected, rel=0.01)
 
 
 def test_what_cannot_fit_is_refused_before_it_is_made():

@@ -15,10 +15,11 @@ def with_random_biases(layer):
     return jax.tree.unflatten(structure, noisy)
 
 
-@pytest.mark.parametrize("kernel", [2, 3, 5])
-def test_convolution_is_that_of_lax(kernel):
+@pytest.mark.parametrize("pictures", [1, 7])
+@pytest.mark.parametrize(("kernel", "width"), [(2, 8), (3, 8), (5, 8), (5, 2)])
+def test_convolution_is_that_of_lax(kernel, width, pictures):
     layer = with_random_biases(Convolution(kernel, 4, 6, key=jax.random.key(0)))
-    x = jax.random.normal(jax.random.key(1), (2, 5, 8, 4))
+    x = jax.random.normal(jax.random.key(1), (pictures, 5, width, 4))
     filters = layer.weight.reshape(kernel, kernel, 4, 6)
     expected = jax.lax.conv_general_dilated(x, filters, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
     np.testing.assert_allclose(layer(x), expected + layer.bias, atol=1e-5)
@@ -39,7 +40,13 @@ def test_weights_start_orthogonal_and_scaled():
         np.testing.assert_allclose(layers.weights[0].T @ layers.weights[0], scale**2 * np.eye(4), atol=1e-5)
 
 
-def test_memory_is_that_of_equinox():
+@pytest.fixture(params=["gpu", "cpu"])
+def backend(request, monkeypatch):
+    """Short sequences are written out on a GPU."""
+    monkeypatch.setattr(jax, "default_backend", lambda: request.param)
+
+
+def test_memory_is_that_of_equinox(backend):
     """Step by step, with a new beginning in the middle for one of two sequences."""
     memory = with_random_biases(GRU(3, 5, key=jax.random.key(0)))
     cell = eqx.nn.GRUCell(3, 5, key=jax.random.key(2))
@@ -57,7 +64,7 @@ def test_memory_is_that_of_equinox():
     np.testing.assert_array_equal(last, states[-1])
 
 
-def test_gradient_of_memory_is_that_of_its_steps():
+def test_gradient_of_memory_is_that_of_its_steps(backend):
     memory = with_random_biases(GRU(3, 5, key=jax.random.key(0)))
     x, begun = jax.random.normal(jax.random.key(1), (4, 2, 3)), jax.random.normal(jax.random.key(3), (2, 5))
     first = jnp.zeros((4, 2), bool).at[2, 0].set(True)

@@ -4,23 +4,26 @@ import os
 from typing import Any
 
 import jax
-import numpy as np
 from jaxtyping import Array, Key
 
 from cooptions.errors import ConfigError
+from cooptions.liveness import array_bytes, working_bytes
 from cooptions.progress import Progress
 from cooptions.training import Stage
 
 
 def stage_bytes(stage: Stage, data: Any, keys: Key[Array, " seed"]) -> int:
-    """Bytes of the training state and the data of all seeds."""
+    """Bytes of the training state and the data of all seeds, and, unless they are too large, of what a step holds."""
     state = jax.eval_shape(jax.vmap(lambda key, data: stage.init(data, key=key)), keys, data)
-    return tree_bytes(state) + tree_bytes(data)
+    lasting = tree_bytes((state, data))
+    if lasting > device_bytes():
+        return lasting
+    step = jax.vmap(lambda state, data, key: stage.step(state, data, key=key))
+    return lasting + working_bytes(step, state, data, keys)
 
 
 def tree_bytes(tree: Any) -> int:
-    leaves = [leaf for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype")]
-    return sum(int(np.prod(leaf.shape)) * _itemsize(leaf.dtype) for leaf in leaves)
+    return sum(array_bytes(leaf) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype"))
 
 
 def device_bytes() -> int:
@@ -41,7 +44,3 @@ def require_fits(
             f"{name}: needs {needed / 1e9:.1f} GB, the device has {held / 1e9:.1f} GB; make {shrink} smaller"
         )
     return needed
-
-
-def _itemsize(dtype: Any) -> int:
-    return 8 if jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key) else np.dtype(dtype).itemsize

@@ -1,5 +1,6 @@
 """Networks, written for any batch in front: callers vmap over members with weights of their own."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,11 +42,12 @@ class MLP(eqx.Module):
 
 
 class Convolution(eqx.Module):
-    """A convolution of stride 1 that keeps the size, as products of whole rows of a picture with a banded matrix.
+    """A convolution of stride 1 that keeps the size, as matrix products.
 
-    Members with weights of their own (seeds, options, agents) would make a grouped convolution, which is slow. Patches
-    of single cells times weights make a batched product, but a narrow one, with much copying; for the small pictures of
-    grid worlds, rows are faster although they multiply by many zeros (`benchmarks/convolution.py`).
+    Members with weights of their own (seeds, options, agents) would make a grouped convolution, which is slow. A member
+    with many pictures multiplies whole rows of them with a banded matrix: much of that is zeros, and yet it is faster
+    than patches of single cells, with all their copying (`benchmarks/convolution.py`). For a few pictures the banded
+    matrix would be larger than they are, and patches are better.
     """
 
     weight: Float[Array, "row column in out"]
@@ -57,22 +59,41 @@ class Convolution(eqx.Module):
         self.bias = jnp.zeros(num_out)
 
     def __call__(self, x: Float[Array, "*batch height width in"]) -> Float[Array, "*batch height width out"]:
-        kernel, _, num_in, num_out = self.weight.shape
-        *batch, height, width, _ = x.shape
-        above, below = (kernel - 1) // 2, kernel // 2
-        rows = x.reshape(*batch, height, width * num_in)
-        rows = jnp.pad(rows, [(0, 0)] * len(batch) + [(above, below), (0, 0)])
-        nearby = jnp.concatenate([rows[..., row : row + height, :] for row in range(kernel)], axis=-1)
-        banded = jnp.einsum("kab,rkio->raibo", _band(kernel, width), self.weight)
-        product = nearby @ banded.reshape(kernel * width * num_in, width * num_out)
-        return product.reshape(*batch, height, width, num_out) + self.bias
+        few = np.prod(x.shape[:-3]) < 4
+        return (_patches_times(x, self.weight) if few else _rows_times(x, self.weight)) + self.bias
 
 
-def _band(kernel: int, width: int) -> Float[np.ndarray, "column width width"]:
-    """Which cell a of a row is column k of the kernel laid over cell b."""
-    shift = np.arange(kernel) - (kernel - 1) // 2
-    from_cell, to_cell = np.arange(width)[:, None], np.arange(width)
-    return (from_cell == to_cell + shift[:, None, None]).astype(np.float32)
+def _patches_times(
+    x: Float[Array, "*batch height width in"], weight: Float[Array, "row column in out"]
+) -> Float[Array, "*batch height width out"]:
+    kernel, _, num_in, num_out = weight.shape
+    height, width = x.shape[-3:-1]
+    around = ((kernel - 1) // 2, kernel // 2)
+    x = jnp.pad(x, [(0, 0)] * (x.ndim - 3) + [around, around, (0, 0)])
+    offsets = itertools.product(range(kernel), repeat=2)
+    patches = [x[..., row : row + height, column : column + width, :] for row, column in offsets]
+    return jnp.concatenate(patches, axis=-1) @ weight.reshape(kernel * kernel * num_in, num_out)
+
+
+def _rows_times(
+    x: Float[Array, "*batch height width in"], weight: Float[Array, "row column in out"]
+) -> Float[Array, "*batch height width out"]:
+    kernel, _, num_in, num_out = weight.shape
+    *batch, height, width, _ = x.shape
+    rows = x.reshape(*batch, height, width * num_in)
+    rows = jnp.pad(rows, [(0, 0)] * len(batch) + [((kernel - 1) // 2, kernel // 2), (0, 0)])
+    nearby = jnp.concatenate([rows[..., row : row + height, :] for row in range(kernel)], axis=-1)
+    product = nearby @ _banded(weight, width).reshape(kernel * width * num_in, width * num_out)
+    return product.reshape(*batch, height, width, num_out)
+
+
+def _banded(weight: Float[Array, "row column in out"], width: int) -> Float[Array, "row from in to out"]:
+    """The weights from every cell of a row to every cell of the row below it: the kernel laid over each in turn."""
+    kernel = weight.shape[1]
+    left = (kernel - 1) // 2
+    around = (width - 1 - left, width - kernel + left, 0)  # negative, it crops a kernel wider than the picture
+    reach = jax.lax.pad(weight, 0.0, [(0, 0, 0), around, (0, 0, 0), (0, 0, 0)])
+    return jnp.stack([reach[:, width - 1 - cell : 2 * width - 1 - cell] for cell in range(width)], axis=3)
 
 
 class GRU(eqx.Module):
@@ -103,22 +124,48 @@ class GRU(eqx.Module):
         return outputs[-1], outputs
 
 
+class _Gates(eqx.Module):
+    """What one step of the unit computes, and its gradient needs."""
+
+    before: Float[Array, "*batch hidden"]
+    """The hidden state before it, forgotten where an episode begins."""
+    reset: Float[Array, "*batch hidden"]
+    update: Float[Array, "*batch hidden"]
+    new: Float[Array, "*batch hidden"]
+    kept: Float[Array, "*batch hidden"]
+    """The part of the new content that comes from the hidden state."""
+
+    @property
+    def after(self) -> Float[Array, "*batch hidden"]:
+        return (1 - self.update) * self.new + self.update * self.before
+
+
 def _gates(
     weight: Float[Array, "hidden gates"],
     bias: Float[Array, " hidden"],
-    before: Float[Array, "*batch hidden"],
+    hidden: Float[Array, "*batch hidden"],
     inputs: Float[Array, "*batch gates"],
-) -> tuple[Array, Array, Array, Array]:
-    """Reset, update and new content, and the part of the latter that comes from the hidden state."""
+    first: Bool[Array, "*batch"],
+) -> _Gates:
+    before = jnp.where(first[..., None], 0.0, hidden)
     reset_x, update_x, new_x = jnp.split(inputs, 3, axis=-1)
     reset_h, update_h, new_h = jnp.split(before @ weight, 3, axis=-1)
     reset, update, kept = jax.nn.sigmoid(reset_x + reset_h), jax.nn.sigmoid(update_x + update_h), new_h + bias
-    return reset, update, jnp.tanh(new_x + reset * kept), kept
+    return _Gates(before, reset, update, jnp.tanh(new_x + reset * kept), kept)
 
 
-def _unroll(length: int) -> int:
-    """Steps written out in a loop: on a GPU, where beginning each costs more than its arithmetic, up to 32."""
-    return min(length, 32) if jax.default_backend() == "gpu" else 1
+def _scan(step: Callable, carry: Array, inputs: Any, *, reverse: bool = False) -> tuple[Array, Any]:
+    """`lax.scan`; on a GPU, where beginning a step costs more than its arithmetic, short ones are written out.
+
+    Written out, seeds stay in front of time: `lax.scan` would put time first, and copy everything for that.
+    """
+    length = jax.tree.leaves(inputs)[0].shape[0]
+    if jax.default_backend() != "gpu" or length > 32:
+        return jax.lax.scan(step, carry, inputs, reverse=reverse)
+    outputs = {}
+    for time in reversed(range(length)) if reverse else range(length):
+        carry, outputs[time] = step(carry, jax.tree.map(lambda leaf, time=time: leaf[time], inputs))
+    return carry, jax.tree.map(lambda *each: jnp.stack(each), *(outputs[time] for time in range(length)))
 
 
 @jax.custom_vjp
@@ -132,46 +179,41 @@ def _recur(
     """The hidden state after each step."""
 
     def step(hidden: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        x_t, first_t = step
-        hidden = jnp.where(first_t[..., None], 0.0, hidden)
-        _, update, new, _ = _gates(weight, bias, hidden, x_t)
-        hidden = (1 - update) * new + update * hidden
-        return hidden, hidden
+        after = _gates(weight, bias, hidden, *step).after
+        return after, after
 
-    return jax.lax.scan(step, hidden, (inputs, first), unroll=_unroll(inputs.shape[0]))[1]
+    return _scan(step, hidden, (inputs, first))[1]
 
 
 def _recur_forward(weight: Array, bias: Array, hidden: Array, inputs: Array, first: Array) -> tuple[Array, Any]:
-    outputs = _recur(weight, bias, hidden, inputs, first)
-    before = jnp.where(first[..., None], 0.0, jnp.concatenate([hidden[None], outputs[:-1]]))
-    return outputs, (weight, bias, before, inputs, first)
+    def step(hidden: Array, step: tuple[Array, Array]) -> tuple[Array, tuple[Array, _Gates]]:
+        gates = _gates(weight, bias, hidden, *step)
+        return gates.after, (gates.after, gates)
+
+    _, (outputs, gates) = _scan(step, hidden, (inputs, first))
+    return outputs, (weight, gates, first)
 
 
 def _recur_backward(kept: Any, gradient: Array) -> tuple[Array, Array, Array, Array, None]:
-    """The gradient by hand: all gates at once from the states that were kept, so that little is left for the steps.
+    """The gradient by hand: steps backwards find that of every gate, and the weights' is then one product of all."""
+    weight, gates, first = kept
 
-    Steps backwards only gather `total`, the gradient of each hidden state; everything else is a multiple of it, and
-    the weights' part one product instead of a sum over steps.
-    """
-    weight, bias, before, inputs, first = kept
-    reset, update, new, new_h = _gates(weight, bias, before, inputs)
-    of_new = (1 - update) * (1 - new**2)
-    slopes = [of_new * new_h * reset * (1 - reset), (before - new) * update * (1 - update), of_new * reset]
-    slope = jnp.concatenate(slopes, axis=-1)
+    def step(following: Array, step: tuple[Array, _Gates, Array]) -> tuple[Array, tuple[Array, Array]]:
+        gradient, gates, first = step
+        total = gradient + following
+        of_new = total * (1 - gates.update) * (1 - gates.new**2)
+        of_update = total * (gates.before - gates.new) * gates.update * (1 - gates.update)
+        of_reset = of_new * gates.kept * gates.reset * (1 - gates.reset)
+        of_gates = jnp.concatenate([of_reset, of_update, of_new * gates.reset], axis=-1)
+        of_before = total * gates.update + of_gates @ weight.T
+        return jnp.where(first[..., None], 0.0, of_before), (of_gates, of_new)
 
-    def step(following: Array, step: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
-        gradient_t, slope_t, update_t, first_t = step
-        total = gradient_t + following
-        of_before = total * update_t + (jnp.concatenate([total] * 3, axis=-1) * slope_t) @ weight.T
-        return jnp.where(first_t[..., None], 0.0, of_before), total
-
-    unroll = _unroll(inputs.shape[0])
-    steps = (gradient, slope, update, first)
-    of_hidden, total = jax.lax.scan(step, jnp.zeros_like(before[0]), steps, reverse=True, unroll=unroll)
-    of_gates = jnp.concatenate([total] * 3, axis=-1) * slope
-    of_inputs = jnp.concatenate([of_gates[..., : -total.shape[-1]], total * of_new], axis=-1)
-    of_weight = jnp.tensordot(before, of_gates, axes=[list(range(before.ndim - 1))] * 2)
-    of_bias = of_gates[..., -total.shape[-1] :].sum(axis=tuple(range(total.ndim - 1)))
+    begin = jnp.zeros_like(gates.before[0])
+    of_hidden, (of_gates, of_new) = _scan(step, begin, (gradient, gates, first), reverse=True)
+    size, rows = begin.shape[-1], list(range(gradient.ndim - 1))
+    of_weight = jnp.tensordot(gates.before, of_gates, axes=[rows, rows])
+    of_bias = of_gates[..., -size:].sum(axis=tuple(rows))
+    of_inputs = jnp.concatenate([of_gates[..., :-size], of_new], axis=-1)
     return of_weight, of_bias, of_hidden, of_inputs, None
 
 

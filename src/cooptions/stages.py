@@ -108,7 +108,7 @@ def task_env(config: Config, run: RunDirectory, progress: Progress) -> AbstractE
         options = options_stage(config, run, progress)
     num = macro.num_options or options.num_options
     require(num <= options.num_options, f"macro.num_options is {num}; the set has {options.num_options}")
-    return macro.around(config.env, options.first(num))
+    return macro.around(config.env, options.first(num), foresight=config.learning.learner.intra_option)
 
 
 def learning_stage(

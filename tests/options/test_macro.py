@@ -63,7 +63,7 @@ def macro_env(rows, options=None, *, time_limit=100, max_steps=50, epsilon=0.0, 
 def begin(env, places):
     """The state in which the agents stand at `places`, after a step of standing still: cheaper than a reset."""
     inner, timestep = env.env.step(State(places, jnp.int32(-1)), jnp.full(places.shape[0], STILL), KEY)
-    return env._arrive(inner, timestep, jnp.int32(-1), jnp.int32(0))
+    return env._state(inner, timestep)
 
 
 @jax.jit
@@ -403,6 +403,7 @@ def test_teams_can_share_what_they_see():
     [
         ("overcooked-cramped_room", {"observe": "team"}, 'observe: "team" needs vector observations'),
         ("grid-5x5-3p", {}, "options: A is for 2 agents, the environment has 3"),
+        ("grid-5x5-2p", {"foresight": False, "initiation": "acting"}, 'foresight: initiation "acting" asks every'),
     ],
 )
 def test_wrong_settings_are_named(scenario, settings, message):
@@ -416,6 +417,27 @@ def test_every_seed_may_have_its_own_options():
 
     states, _ = jax.vmap(run, in_axes=(0, None, None))(envs, jnp.array(MIDDLE), jnp.array([[A, A]]))
     assert states.inner.position[:, 0, 0].tolist() == [[3, 4], [5, 4], [4, 3]]
+
+
+@pytest.mark.parametrize("keep", ["none", "all"])
+def test_without_foresight_the_same_happens(keep):
+    """Options that end in some rows and go on in others, and agents that mostly vote alike, for a while."""
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 6, (9, 2, 2))
+    table[::4] = END
+    one = np.repeat(rng.choice([UP, DOWN, A, B], 40), 5)
+    actions = jnp.asarray(np.stack([one, np.where(rng.random(200) < 0.1, STILL, one)], axis=1))
+    settings = {"max_steps": 4, "time_limit": 300, "keep": keep}
+    ran = [run(macro_env(table, foresight=each, **settings), jnp.array(MIDDLE), actions) for each in (True, False)]
+    (asked, foreseen), (state, timestep) = ran
+    assert len(set(timestep.macro.age.tolist())) > 3, "options must have started and gone on"
+    assert foreseen.macro.consistent.any()
+    assert not timestep.macro.consistent.any()
+    assert not timestep.macro.continues.any()
+    same = eqx.tree_at(lambda s: s.intended, asked, state.intended), state
+    assert eqx.tree_equal(*same)
+    hide = lambda t: eqx.tree_at(lambda t: (t.macro.consistent, t.macro.continues), t, (0, 0))  # noqa: E731
+    assert eqx.tree_equal(hide(foreseen), hide(timestep))
 
 
 def test_learners_take_it():

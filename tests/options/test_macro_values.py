@@ -116,7 +116,7 @@ def every_step(env, macro):
     def begun(place):
         inner = Walkers(place)
         _, timestep = macro.env.reset(KEY)
-        return macro._arrive(inner, timestep, jnp.int32(-1), jnp.int32(0))
+        return macro._state(inner, timestep)
 
     each = jax.vmap(jax.vmap(env.step, in_axes=(None, 0, None)), in_axes=(0, None, None))
     state, timestep = jax.jit(lambda places: each(jax.vmap(begun)(places), CHOICES, KEY))(jnp.array(PLACES))

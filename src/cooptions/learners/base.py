@@ -55,6 +55,11 @@ class LearnerConfig:
     def num_updates(self) -> int:
         return self.steps // self.steps_per_update
 
+    @property
+    def intra_option(self) -> bool:
+        """Whether a step teaches the options that agree with it."""
+        return False
+
     def optimiser_over(self, num_gradient_steps: int, eps: float = 1e-8) -> optax.GradientTransformation:
         """Adam on clipped gradients, for training of as many gradient steps."""
         rate = self.learning_rate

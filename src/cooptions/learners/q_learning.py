@@ -73,6 +73,10 @@ class QConfig(LearnerConfig):
         """Where sequences may begin: anywhere, or where the memory of the time was kept."""
         return self.rollout if self.network.recurrent else 1
 
+    @property
+    def intra_option(self) -> bool:
+        return self.choice.valued
+
     def epsilon(self, update: Int[Array, ""]) -> Float[Array, ""]:
         fraction = jnp.clip(update / max(self.epsilon_decay * self.num_updates, 1e-6), 0.0, 1.0)
         return self.epsilon_start + fraction * (self.epsilon_finish - self.epsilon_start)

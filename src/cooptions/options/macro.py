@@ -71,7 +71,7 @@ def share(observation: Shaped[Array, "agent width"]) -> Shaped[Array, "agent all
 
 
 class MacroState(eqx.Module):
-    """The environment, the option being executed there, and what every option would do next."""
+    """The environment, what it shows, the option being executed there, and what options would do next."""
 
     inner: Any
     active: Int[Array, ""]
@@ -79,8 +79,10 @@ class MacroState(eqx.Module):
     age: Int[Array, ""]
     """Steps since the active option began."""
     available: Bool[Array, "agent primitive"]
-    intended: Int[Array, "option agent"]
-    """What every option would have its agents do here; the number of primitives means "terminate"."""
+    observation: Shaped[Array, "agent *shape"]
+    """What the options see."""
+    intended: Int[Array, "foreseen agent"]
+    """What every option would have its agents do here, if that is foreseen; else of none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,9 +107,10 @@ class MacroConfig:
             require(value in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
         require(self.num_options >= 0, f"macro.num_options must not be negative, not {self.num_options}")
 
-    def around(self, env: AbstractEnv, options: AbstractOptions) -> "MacroEnv":
-        """The environment with the options."""
-        return MacroEnv(env, options, self.keep, self.initiation, self.observe)
+    def around(self, env: AbstractEnv, options: AbstractOptions, *, foresight: bool = True) -> "MacroEnv":
+        """The environment with the options; `foresight` is that of `MacroEnv`, where initiation can do without."""
+        foresight |= self.initiation == "acting"
+        return MacroEnv(env, options, self.keep, self.initiation, self.observe, foresight)
 
 
 class MacroEnv(AbstractWrapper[MacroState]):
@@ -131,6 +134,9 @@ class MacroEnv(AbstractWrapper[MacroState]):
     """Where an option can be voted for: "everywhere" (paper), or "acting": not where it would end at once."""
     observe: Observe = eqx.field(static=True, default="own")
     """What an agent sees: its "own" observation, or the "team"'s, its own first (the paper's shared observations)."""
+    foresight: bool = eqx.field(static=True, default=True)
+    """Whether every step asks every option what it would do, for intra-option learning (`MacroStep.consistent` and
+    `continues`). Without, only the one being executed is asked: much faster where there are many, of large networks."""
 
     def __check_init__(self) -> None:
         for name, kind in (("keep", Keep), ("initiation", Initiation), ("observe", Observe)):
@@ -141,6 +147,10 @@ class MacroEnv(AbstractWrapper[MacroState]):
                 len(option.members) == self.num_agents,
                 f"options: {option.name} is for {len(option.members)} agents, the environment has {self.num_agents}",
             )
+        require(
+            self.foresight or self.initiation == "everywhere",
+            'foresight: initiation "acting" asks every option whether it would act; use foresight=True',
+        )
         if self.observe == "team":
             _, timestep = jax.eval_shape(self.env.reset, jax.random.key(0))
             shape = timestep.observation.shape[1:]
@@ -160,7 +170,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
 
     def reset(self, key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
         inner, timestep = self.env.reset(key)
-        state = self._arrive(inner, timestep, jnp.int32(-1), jnp.int32(0))
+        state = self._state(inner, timestep)
         nothing = jnp.zeros(self.num_options, bool)
         still = jnp.full(self.num_agents, self.noop, jnp.int32)
         macro = MacroStep(state.active, state.age, still, nothing, nothing, self.free_choices(state))
@@ -169,22 +179,19 @@ class MacroEnv(AbstractWrapper[MacroState]):
     def step(self, state: MacroState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
         noise_key, env_key = jax.random.split(key)
         option, age = self.decide(state, action)
-        # Who wants to terminate and must not yet stands still: that, too, is what the option would have it do.
-        planned = jnp.where(state.intended == self.num_primitives, self.noop, state.intended)
         led = (option >= 0) & jnp.asarray(self.options.members)[option]
         own = jnp.where(action < self.num_primitives, action, self.noop)
-        executed = jnp.where(led, self._disturb(planned[option], state.available, key=noise_key), own)
+        followed = self._disturb(self._planned(self._wanted(state, option)), state.available, key=noise_key)
+        executed = jnp.where(led, followed, own)
         inner, timestep = self.env.step(state.inner, executed, env_key)
-        state = self._arrive(inner, timestep, option, age + 1)
-        macro = MacroStep(
-            active=state.active,
-            age=state.age,
-            action=jnp.where(led, executed, action).astype(jnp.int32),
-            consistent=consistent(executed, planned, self.options.members),
-            continues=~self._ends(state) & (timestep.discount > 0),
-            choices=self.free_choices(state),
-        )
-        return state, self._timestep(state, timestep, macro)
+        after = self._arrive(self._state(inner, timestep), option, age + 1, timestep.last)
+        agree = go_on = jnp.zeros(self.num_options, bool)
+        if self.foresight:
+            agree = consistent(executed, self._planned(state.intended), self.options.members)
+            go_on = ~self._ends(after) & (timestep.discount > 0)
+        done = jnp.where(led, executed, action).astype(jnp.int32)
+        macro = MacroStep(after.active, after.age, done, agree, go_on, self.free_choices(after))
+        return after, self._timestep(after, timestep, macro)
 
     def decide(self, state: MacroState, action: Int[Array, " agent"]) -> tuple[Int[Array, ""], Int[Array, ""]]:
         """The option that is executed at this step, or -1, and its age so far."""
@@ -197,20 +204,42 @@ class MacroEnv(AbstractWrapper[MacroState]):
     def agent_states(self, state: MacroState) -> Float[Array, "agent feature"]:
         return self.env.agent_states(state.inner)
 
-    def _arrive(self, inner: Any, timestep: TimeStep, option: Int[Array, ""], age: Int[Array, ""]) -> MacroState:
-        """The state after a step under `option`, which may end here."""
-        intended = self._intended(inner, timestep)
-        ends = self.options.terminates(intended, self.num_primitives)[option]
-        goes_on = (option >= 0) & ~ends & (age < self.options.max_steps) & ~timestep.last
-        active, age = jnp.where(goes_on, option, -1), jnp.where(goes_on, age, 0)
-        return MacroState(inner, active, age, timestep.action_mask, intended)
+    def _state(self, inner: Any, timestep: TimeStep) -> MacroState:
+        """A state of the environment without an active option."""
+        mask, seen = timestep.action_mask, timestep.observation
+        intended = jnp.zeros((0, self.num_agents), jnp.int32)
+        if self.foresight:
+            intended = self._possible(self.options.actions(self.env.agent_states(inner), seen, mask), mask)
+        return MacroState(inner, jnp.int32(-1), jnp.int32(0), mask, seen, intended)
 
-    def _intended(self, inner: Any, timestep: TimeStep) -> Int[Array, "option agent"]:
-        """What every option wants of its agents; to stand still where that is not available."""
-        mask = timestep.action_mask
-        wanted = self.options.actions(self.env.agent_states(inner), timestep.observation, mask)
-        possible = jnp.pad(mask, ((0, 0), (0, 1)), constant_values=True)[np.arange(self.num_agents), wanted]
+    def _arrive(
+        self, state: MacroState, option: Int[Array, ""], age: Int[Array, ""], last: Bool[Array, ""]
+    ) -> MacroState:
+        """The state after a step under `option`, which may end here."""
+        members = jnp.asarray(self.options.members)[option]
+        ends = jnp.all((self._wanted(state, option) == self.num_primitives) | ~members)
+        goes_on = (option >= 0) & ~ends & (age < self.options.max_steps) & ~last
+        active, age = jnp.where(goes_on, option, -1), jnp.where(goes_on, age, 0)
+        return dataclasses.replace(state, active=active, age=age)
+
+    def _wanted(self, state: MacroState, option: Int[Array, ""]) -> Int[Array, " agent"]:
+        """What one option wants of its agents; the number of primitives means "terminate"."""
+        if self.foresight:
+            return state.intended[option]
+        agent_states = self.env.agent_states(state.inner)
+        wanted = self.options.actions_of(option, agent_states, state.observation, state.available)
+        return self._possible(wanted, state.available)
+
+    def _possible(
+        self, wanted: Int[Array, "*option agent"], available: Bool[Array, "agent primitive"]
+    ) -> Int[Array, "*option agent"]:
+        """To stand still where what is wanted is not available."""
+        possible = jnp.pad(available, ((0, 0), (0, 1)), constant_values=True)[np.arange(self.num_agents), wanted]
         return jnp.where(possible, wanted, self.noop).astype(jnp.int32)
+
+    def _planned(self, wanted: Int[Array, "*option agent"]) -> Int[Array, "*option agent"]:
+        """Who wants to terminate and must not yet stands still: that, too, is what the option would have it do."""
+        return jnp.where(wanted == self.num_primitives, self.noop, wanted)
 
     def _ends(self, state: MacroState) -> Bool[Array, " option"]:
         return self.options.terminates(state.intended, self.num_primitives)
