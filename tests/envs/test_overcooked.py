@@ -125,7 +125,7 @@ def test_shaped_rewards_fade(delivery):
     env = Overcooked("cramped_room", shaping_horizon=100)
     seen = [float(rollout.training_reward(env, potted, jnp.int32(step))) for step in (0, 25, 100, 1000)]
     assert seen == pytest.approx([3.0, 2.25, 0.0, 0.0])
-    assert rollout.training_reward(Overcooked("cramped_room"), potted, jnp.int32(0)) == 0.0
+    assert rollout.training_reward(Overcooked("cramped_room", shaping_horizon=0), potted, jnp.int32(0)) == 0.0
 
 
 @pytest.mark.parametrize("layout", overcooked_layouts)

@@ -47,7 +47,7 @@ class Overcooked(AbstractEnv[Kitchen]):
     pattern: ClassVar[str] = r"(?P<layout>[a-z_]+)"
 
     layout: str = "counter_circuit"
-    shaping_horizon: int = 0
+    shaping_horizon: int = 2_500_000
     """Steps of training over which the shaped rewards (onion potted, plate taken, soup taken) fade; 0 is off."""
     time_limit: int = 400
 
