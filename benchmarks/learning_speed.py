@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -46,6 +46,9 @@ from cooptions.options.macro import MacroConfig
 from cooptions.options.train import eigenoptions, option_set, recipe
 from cooptions.presets import IQL, IQL_FOR_PICTURES
 from cooptions.training import run_chunk
+
+with quiet_import():
+    from jaxmarl.wrappers.baselines import LogWrapper
 
 console = Console(stderr=True)
 
@@ -188,9 +191,6 @@ class JumanjiStarts(Foraging):
 
 def compile_script(task: Task, env: Any, arguments: Arguments) -> Contestant:
     """Two lengths of training: the difference of their times is free of set-up, and learning goes on all through it."""
-    with quiet_import():
-        from jaxmarl.wrappers.baselines import LogWrapper
-
     assert arguments.baselines is not None
     script = load_script(arguments.baselines / f"{SCRIPTS[task.name]}.py")
     short = updates_before_learning(task.config) + 2
@@ -253,6 +253,7 @@ def script_config(config: QConfig, num_updates: int) -> dict[str, Any]:
     }
 
 
+@cache
 def load_script(path: Path) -> ModuleType:
     """A script as a module. What it imports for logging and its command line alone is a dummy."""
     require(path.exists(), f"baselines: {path} is missing; copy it from baselines/QLearning of JaxMARL's repository")

@@ -55,7 +55,7 @@ class RunDirectory:
         known = self.configs
         for stage, config in stages.items():
             if stage in known and known[stage] != config:
-                changes = "; ".join(_differences(known[stage], config))
+                changes = "; ".join(differences(known[stage], config))
                 raise ArtifactError(
                     f"{self.path}: made with another configuration: {stage}: {changes}; choose another --out"
                 )
@@ -204,12 +204,12 @@ def _read_json(path: Path) -> Json:
         raise ArtifactError(f"{path}: damaged: {error}; restore it or choose another --out") from None
 
 
-def _differences(old: Any, new: Any, field: str = "") -> list[str]:
+def differences(old: Any, new: Any, field: str = "") -> list[str]:
     """The fields in which two configurations differ, with both values."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return [] if old == new else [f"{field} is {old!r} there, {new!r} now"]
     keys = dict.fromkeys([*old, *new])
-    return [text for key in keys for text in _differences(old.get(key), new.get(key), f"{field}.{key}".strip("."))]
+    return [text for key in keys for text in differences(old.get(key), new.get(key), f"{field}.{key}".strip("."))]
 
 
 def _digest(content: bytes) -> str:

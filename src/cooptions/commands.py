@@ -1,11 +1,10 @@
 """What each command of the command line does."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import tyro
 from rich.console import Console
@@ -19,17 +18,17 @@ from cooptions.envs import SCENARIOS
 from cooptions.errors import ConfigError
 from cooptions.figures import FIGURES, draw, write_canvas
 from cooptions.figures.curves import plot_learning_curves
-from cooptions.laplacian import LAPLACIANS
 from cooptions.learned import evaluate_run, scores_to_compare
 from cooptions.option_sets import load_options, option_set_path, write_gif
 from cooptions.options.report import rich_table
 from cooptions.options.storage import load_reports
-from cooptions.options.train import RECIPES, OptionsConfig, recipe
+from cooptions.options.train import OptionsConfig, recipe
 from cooptions.pipeline import run_pipeline
-from cooptions.presets import LEARNERS, METHODS, PRESETS, given_parts, learning, learning_parts, preset, with_parts
+from cooptions.presets import DISCOVERY_SWAPS, LEARNERS, LEARNING_SWAPS, PRESETS, Swaps, preset, with_parts
 from cooptions.progress import Progress
-from cooptions.representations import REPRESENTATIONS
-from cooptions.stages import GIVEN, STAGES
+from cooptions.reproduction.command import ReproduceArguments, reproduce
+from cooptions.reproduction.figures import REPRODUCTIONS
+from cooptions.stages import STAGES
 from cooptions.tracking import Track
 from cooptions.verify import verify
 
@@ -122,26 +121,6 @@ class CompareArguments:
     """Also write the scores to this file, in marl-eval's JSON format."""
 
 
-Swaps = dict[str, dict[str, Callable[[Config], dict[str, Any]]]]
-
-DISCOVERY_SWAPS: Swaps = {
-    "method": {name: lambda _, parts=parts: parts for name, parts in METHODS.items()},
-    "representation": {name: lambda _, kind=kind: {"representation": kind()} for name, kind in REPRESENTATIONS.items()},
-    "laplacian": {name: lambda _, kind=kind: {"laplacian": kind()} for name, kind in LAPLACIANS.items()},
-    "options": {name: lambda config, name=name: {"options": recipe(name, config.env)} for name in RECIPES},
-}
-"""What `--SWAP NAME` changes in a configuration; the flags of the new part can follow."""
-
-LEARNING_SWAPS: Swaps = DISCOVERY_SWAPS | {
-    "method": {
-        **{name: lambda config, name=name: {"learning": learning(name, config.env)} for name in LEARNERS},
-        **{f"{name}+{found}": partial(learning_parts, name, found) for name in LEARNERS for found in METHODS},
-        **{f"{name}+{given}": partial(given_parts, name, given) for name in LEARNERS for given in GIVEN},
-    }
-}
-"""The same where a task is learned: a method is a learner, alone or with options from a method of discovery."""
-
-
 def list_command(arguments: Sequence[str]) -> None:
     options = tyro.cli(ListArguments, args=arguments, prog="cooptions list")
     catalogue = {
@@ -150,6 +129,7 @@ def list_command(arguments: Sequence[str]) -> None:
         **{swap: list(choices) for swap, choices in DISCOVERY_SWAPS.items()},
         "learners": list(LEARNERS),
         "figures": {name: figure.title for name, figure in FIGURES.items()},
+        "reproductions": {name: figure.title for name, figure in REPRODUCTIONS.items()},
     }
     if options.json:
         print(json.dumps(catalogue, indent=1))
@@ -231,6 +211,10 @@ def verify_command(arguments: Sequence[str]) -> None:
     result = verify(options.config, Progress(Console(stderr=True)))
     whole = {"config": config_json(options.config), **result, **provenance()}
     print(json.dumps(whole, indent=None if options.json else 1))
+
+
+def reproduce_command(arguments: Sequence[str]) -> None:
+    reproduce(tyro.cli(ReproduceArguments, args=arguments, prog="cooptions reproduce"), console)
 
 
 def figure_command(arguments: Sequence[str]) -> None:

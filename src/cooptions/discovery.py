@@ -14,8 +14,9 @@ from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Key, Shaped
 
 from cooptions.fitting import fit
-from cooptions.laplacian import AbstractLaplacian, Basis, Canonical, Pairs, canonicalise
+from cooptions.laplacian import AbstractLaplacian, Basis, Canonical, Pairs, References, canonicalise
 from cooptions.laplacian.canonical import num_to_fit
+from cooptions.laplacian.profiles import Profiles, profiles_of
 from cooptions.progress import Progress
 from cooptions.representations.base import AbstractRepresentation, AddsUp, OfTeam, Team, informative
 from cooptions.representations.table import Table, has_table
@@ -50,6 +51,8 @@ class Spectrum(eqx.Module):
     laplacian: Any
     """The Laplacian's solution."""
     canonical: Canonical
+    profiles: Profiles | None
+    """Only in the basis `axes`."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,9 @@ class Discovery:
         return self._of_z(spectrum, encode(agent_states))
 
     def _of_z(self, spectrum: Spectrum, z: Float[Array, " z"]) -> Float[Array, " k"]:
-        return spectrum.canonical(self.fitted.eigenfunctions(spectrum.laplacian, spectrum.standard(z)))
+        z = spectrum.standard(z)
+        values = spectrum.canonical(self.fitted.eigenfunctions(spectrum.laplacian, z))
+        return values if spectrum.profiles is None else spectrum.profiles(z, values)
 
 
 def fit_representation(
@@ -190,12 +195,19 @@ def encode_states(
 
 
 @partial(jax.jit, static_argnums=0)
-def _solve(discovery: Discovery, state: Any, pairs: Pairs) -> tuple[Any, Canonical]:
-    """What a fitted Laplacian has found, and its canonical basis."""
-    num = discovery.laplacian.num_eigenfunctions
+def _solve(discovery: Discovery, state: Any, pairs: Pairs) -> tuple[Any, Canonical, Profiles | None]:
+    """What a fitted Laplacian has found, its canonical basis, and profiles where functions stand for one feature."""
+    laplacian, num, basis = discovery.fitted, discovery.laplacian.num_eigenfunctions, discovery.basis
 
-    def one_seed(state: Any, pairs: Pairs) -> tuple[Any, Canonical]:
-        solution = discovery.fitted.solution(state)
-        return solution, canonicalise(discovery.fitted, solution, pairs, num, discovery.basis)
+    def one_seed(state: Any, pairs: Pairs) -> tuple[Any, Canonical, Profiles | None]:
+        solution = laplacian.solution(state)
+        canonical = canonicalise(laplacian, solution, pairs, num, basis)
+        if basis != "axes":
+            return solution, canonical, None
+
+        def functions(z: Float[Array, " z"]) -> Float[Array, " k"]:
+            return canonical(laplacian.eigenfunctions(solution, z))
+
+        return solution, canonical, profiles_of(functions, canonical, References.of(pairs.z.shape[-1], basis), pairs)
 
     return jax.vmap(one_seed)(state, pairs)

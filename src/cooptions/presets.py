@@ -1,19 +1,22 @@
 """Named configurations. Any scenario is a preset too, with the paper's settings."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from cooptions.config import Config
 from cooptions.envs.base import AbstractEnv, shows_pictures
-from cooptions.laplacian import Allo, Kronecker, Nystrom
+from cooptions.laplacian import LAPLACIANS, Allo, Kronecker, Nystrom
 from cooptions.learners import Learner
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.ppo import PpoConfig
 from cooptions.learners.q_learning import QConfig
 from cooptions.learning import LearningConfig
 from cooptions.options.macro import MacroConfig
-from cooptions.options.train import OURS, recipe
-from cooptions.representations import Cmi, Hit, Mask, RawJoint, Scalar
+from cooptions.options.train import OURS, RECIPES, recipe
+from cooptions.representations import REPRESENTATIONS, Cmi, Hit, Mask, RawJoint, Scalar
+from cooptions.stages import GIVEN
 from cooptions.walks import WalkConfig
 
 IQL = QConfig(
@@ -105,6 +108,26 @@ def learning_parts(learner: str, discovery: str, config: Config) -> dict[str, An
 def given_parts(learner: str, option_set: str, config: Config) -> dict[str, Any]:
     """The same for `LEARNER+SET`, with a set of options that needs no discovery."""
     return {"learning": learning(learner, config.env, option_set, MacroConfig(option_set=option_set))}
+
+
+Swaps = dict[str, dict[str, Callable[[Config], dict[str, Any]]]]
+
+DISCOVERY_SWAPS: Swaps = {
+    "method": {name: lambda _, parts=parts: parts for name, parts in METHODS.items()},
+    "representation": {name: lambda _, kind=kind: {"representation": kind()} for name, kind in REPRESENTATIONS.items()},
+    "laplacian": {name: lambda _, kind=kind: {"laplacian": kind()} for name, kind in LAPLACIANS.items()},
+    "options": {name: lambda config, name=name: {"options": recipe(name, config.env)} for name in RECIPES},
+}
+"""What `--SWAP NAME` changes in a configuration; the flags of the new part can follow."""
+
+LEARNING_SWAPS: Swaps = DISCOVERY_SWAPS | {
+    "method": {
+        **{name: lambda config, name=name: {"learning": learning(name, config.env)} for name in LEARNERS},
+        **{f"{name}+{found}": partial(learning_parts, name, found) for name in LEARNERS for found in METHODS},
+        **{f"{name}+{given}": partial(given_parts, name, given) for name in LEARNERS for given in GIVEN},
+    }
+}
+"""The same where a task is learned: a method is a learner, alone or with options from a method of discovery."""
 
 
 def preset(name: str) -> Config:

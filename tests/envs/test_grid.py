@@ -42,6 +42,16 @@ def test_collisions(collisions):
     assert met != collisions
 
 
+def test_meeting_pays_once_and_ends():
+    env = make_env("grid-5x5-3p,task=meet")
+    near = State(jnp.array([[2, 2], [2, 2], [2, 3]]), jnp.int32(0))
+    for action, met in (([0, 0, 3], True), ([0, 0, 0], False), ([1, 1, 3], False)):
+        _, timestep = env.step(near, jnp.array(action), jax.random.key(0))
+        assert (timestep.reward, timestep.discount, bool(timestep.last)) == (met, 1 - met, met)
+        assert timestep.score.tolist() == [100.0 * met]
+    assert make_env("grid-5x5-3p").score_names == ()
+
+
 def test_agents_that_would_meet_stay():
     env = Grid(1, 5, 2, collisions=True)
     state, _ = env.step(State(jnp.array([[0, 1], [0, 3]]), jnp.int32(0)), jnp.array([4, 3]), jax.random.key(0))
@@ -89,7 +99,13 @@ def test_text_map(tmp_path):
 
 @pytest.mark.parametrize(
     ("fields", "named"),
-    [({"num_agents": 1}, "num_agents"), ({"num_agents": 9}, "num_agents"), ({"types": "13"}, "types")],
+    [
+        ({"num_agents": 1}, "num_agents"),
+        ({"num_agents": 9}, "num_agents"),
+        ({"types": "13"}, "types"),
+        ({"task": "dance"}, "task must be meet"),
+        ({"task": "meet", "collisions": True}, "task: who is to meet"),
+    ],
 )
 def test_bad_fields_are_named(fields, named):
     with pytest.raises(ConfigError, match=named):

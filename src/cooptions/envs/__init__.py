@@ -38,6 +38,7 @@ SCENARIOS: tuple[str, ...] = (
     "grid-15x15-3p,map=door",
     "grid-10x10-2p,types=12",
     "grid-15x15-3p,types=122",
+    "grid-15x15-4p,task=meet",
     *(f"probe-{name}" for name in PROBES),
 )
 """Scenarios worth naming. Any other of the same form works too: `lbf-10x10-3p-4f,coop=none`."""

@@ -28,7 +28,7 @@ class State(eqx.Module):
 
 @dataclass(frozen=True)
 class Grid(AbstractEnv[State]):
-    """Agents move on a grid without a task. Scenario `HxW-Pp`, with optional fields.
+    """Agents move on a grid, without a task or with a plain one. Scenario `HxW-Pp`, with optional fields.
 
     `types` gives each agent's type as a digit: type 2 moves along x and y; type 1 only along x, and its state
     has x alone (paper, appendix on heterogeneous state spaces). Empty: all of type 2.
@@ -44,6 +44,8 @@ class Grid(AbstractEnv[State]):
     map: str = ""
     """`door` (a wall across the middle with one door), or a text file: one line a row, `#` is a wall."""
     types: str = ""
+    task: str = ""
+    """`meet`: the team is paid 1 when all stand on one cell, and that is the end. Nothing tells them on the way."""
     time_limit: int = 100
 
     def __post_init__(self) -> None:
@@ -54,6 +56,8 @@ class Grid(AbstractEnv[State]):
             not self.types or (len(self.types) == self.num_agents and set(self.types) <= {"1", "2"}),
             f"types must be a digit 1 or 2 for each of {self.num_agents} agents, not {self.types!r}",
         )
+        require(self.task in ("", "meet"), f"task must be meet or empty, not {self.task!r}")
+        require(not self.task or not (self.collisions or self.types), "task: who is to meet must be able to")
         num_free = int(self.free.sum())
         require(num_free >= self.num_agents, f"map has {num_free} free cells, too few for {self.num_agents} agents")
 
@@ -76,7 +80,7 @@ class Grid(AbstractEnv[State]):
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        return ()
+        return ("percent_met",) if self.task else ()
 
     @cached_property
     def free(self) -> np.ndarray:
@@ -93,7 +97,7 @@ class Grid(AbstractEnv[State]):
         cells = jnp.argwhere(self.free, size=int(self.free.sum()))
         start = jax.random.choice(key, cells, (self.num_agents,), replace=not self.collisions)
         state = self.place(start)
-        return state, restart(self.observe(state), self.action_mask(state), num_scores=0)
+        return state, restart(self.observe(state), self.action_mask(state), len(self.score_names))
 
     def place(self, position: Int[Array, "agent 2"]) -> State:
         """The state at the start of an episode with the agents here."""
@@ -106,13 +110,14 @@ class Grid(AbstractEnv[State]):
         if self.collisions:
             position = jnp.where(_shared(position)[:, None], state.position, position)
         state = State(position, state.step_count + 1)
+        met = jnp.float32(jnp.all(position == position[0]) if self.task else 0.0)
         return state, TimeStep(
             observation=self.observe(state),
             action_mask=self.action_mask(state),
-            reward=jnp.float32(0.0),
-            discount=jnp.float32(1.0),
-            last=state.step_count >= self.time_limit,
-            score=jnp.zeros(0, jnp.float32),
+            reward=met,
+            discount=1.0 - met,
+            last=(met > 0) | (state.step_count >= self.time_limit),
+            score=jnp.full(len(self.score_names), 100.0 * met),
         )
 
     def agent_states(self, state: State) -> Float[Array, "agent feature"]:

@@ -1,7 +1,7 @@
 """Figures, one file each, drawn from the artefacts of a run directory."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,9 +91,9 @@ def draw(name: str, config: Config, run: RunDirectory) -> list[Path]:
     return write_canvas(FIGURES[name].plot(config, run), run.file("figures", name))
 
 
-def write_canvas(canvas: Canvas, stem: Path) -> list[Path]:
-    """Write a picture as PNG and PDF."""
-    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in ("png", "pdf")]
+def write_canvas(canvas: Canvas, stem: Path, kinds: Sequence[str] = ("png", "pdf")) -> list[Path]:
+    """Write a picture as PNG and PDF, or only one of them."""
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in kinds]
     for path in paths:
         content = io.BytesIO()
         canvas.savefig(content, format=path.suffix[1:], bbox_inches="tight")

@@ -1,0 +1,154 @@
+"""Studies of learning that are no figure of the paper: does it learn at all, and what does exploration bring.
+
+    python -m benchmarks.learning it-learns        # runs what is missing; results/learning/it-learns.json and .png
+    python -m benchmarks.learning alike --table    # only the table and the picture, from the results
+
+A run that was stopped early counts up to its last evaluation, and is marked; the same command goes on with it.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+
+from cooptions.artifacts import RunDirectory, write_json
+from cooptions.cli import main as cooptions
+from cooptions.comparison import compare, markdown_table
+from cooptions.errors import require
+from cooptions.evaluation import Scores
+from cooptions.figures.curves import plot_learning_curves
+from cooptions.training import MetricsFile
+
+_SMALL = "--seeds 5 --learning.evaluations 25 --learning.learner.steps"
+_HEAVY = (
+    "lbf-10x10-3p-3f,coop=sum_all --seeds 3 --learning.learner.steps 1000000 --learning.learner.batch 32 "
+    "--learning.learner.capacity 50000 --learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 "
+    "--learning.evaluations 20"
+)
+_FORAGE = "lbf-15x15-4p-3f --seeds 5 --learning.learner.steps 7000000"
+_MEET = (
+    "grid-15x15-4p,task=meet --seeds 3 --learning.learner.steps 500000 --learning.learner.batch 32 "
+    "--learning.learner.capacity 50000 --learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 "
+    "--learning.evaluations 20"
+)
+_ALIKE = "--learning.learner.choice.alike 0.5"
+
+STUDIES: dict[str, dict[str, str]] = {
+    "it-learns": {
+        "iql": f"lbf-8x8-2p-2f --method iql {_SMALL} 2000000",
+        "vdn": f"lbf-8x8-2p-2f --method vdn {_SMALL} 2000000",
+        "ippo": f"lbf-8x8-2p-2f --method ippo {_SMALL} 3000000",
+        "mappo": f"lbf-8x8-2p-2f --method mappo {_SMALL} 3000000",
+        "vdn-cooks": "overcooked-cramped_room --method vdn --seeds 5 --learning.learner.steps 4000000",
+        "ippo-cooks": "overcooked-cramped_room --method ippo --seeds 5 --learning.learner.steps 6000000",
+    },
+    "options": {
+        "iql": f"{_FORAGE} --method iql",
+        "vdn": f"{_FORAGE} --method vdn",
+        "handmade": f"{_FORAGE} --method iql+handmade",
+        "hit": f"{_FORAGE} --method iql+hit",
+        "iaro": f"{_FORAGE} --method iql+iaro",
+        "kron": f"{_FORAGE} --method iql+kron",
+        "handmade-valued": f"{_FORAGE} --method iql+handmade --learning.learner.choice.valued",
+    },
+    "alike": {
+        "iql": f"{_HEAVY} --method iql",
+        "iql-alike": f"{_HEAVY} --method iql {_ALIKE}",
+        "handmade": f"{_HEAVY} --method iql+handmade",
+        "handmade-alike": f"{_HEAVY} --method iql+handmade {_ALIKE}",
+    },
+    "meeting": {
+        "iql": f"{_MEET} --method iql",
+        "iql-alike": f"{_MEET} --method iql {_ALIKE}",
+        "handmade": f"{_MEET} --method iql+handmade",
+        "hit": f"{_MEET} --method iql+hit --options.learner.steps 300000 --laplacian.num-eigenfunctions 2",
+        "kron": f"{_MEET} --method iql+kron --options.learner.steps 300000 --laplacian.num-eigenfunctions 2",
+    },
+}
+"""Studies: each run's name and what `cooptions train` is told."""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Run a study, keep each seed's scores, draw the curves."""
+
+    study: tyro.conf.Positional[str]
+    """Its name."""
+    runs: Path = Path("runs/learning")
+    """Where the run directories go."""
+    out: Path = Path("results/learning")
+    only: tuple[str, ...] = ()
+    """Runs to make; all when left out."""
+    collect: bool = False
+    """Make none: keep what is in the run directories."""
+    note: str = ""
+    """What should be known about where these runs were made."""
+    table: bool = False
+    """Only print the table of what is in `out`."""
+
+    def __post_init__(self) -> None:
+        require(self.study in STUDIES, f"study: unknown {self.study!r}; there are {', '.join(STUDIES)}")
+        unknown = [name for name in self.only if name not in STUDIES[self.study]]
+        require(not unknown, f"only: unknown {', '.join(unknown)}; there are {', '.join(STUDIES[self.study])}")
+
+
+def collected(name: str, command: str, run: RunDirectory, note: str) -> dict[str, Any]:
+    """What is kept of a run: each seed's mean of every score, at every evaluation so far."""
+    rows = MetricsFile(run.file("metrics", "learning.jsonl")).rows()
+    require(len(rows) > 0, f"{run.path}: nothing was evaluated; run it, or leave {name} out with --only")
+    learning = run.configs["learning"]["learning"]
+    interval = learning["learner"]["steps"] // learning["evaluations"]
+    entry = run.manifest.get("learning", {})
+    prefix = "evaluated "
+    return {
+        "command": f"cooptions train {command}",
+        "scenario": command.split()[0],
+        "steps": [round(row["step"] * interval) for row in rows],
+        "scores": {
+            key.removeprefix(prefix): [[round(score, 3) for score in row[key]] for row in rows]
+            for key in rows[0]
+            if key.startswith(prefix)
+        },
+        "finished": bool(entry),
+        "seconds": entry.get("seconds"),
+        "made_by": entry.get("made_by"),
+        "note": note,
+    }
+
+
+def scores_of(name: str, kept: dict[str, Any]) -> Scores:
+    """A run's own score, as tables and curves want it."""
+    metric = next(iter(kept["scores"]))
+    values = np.array(kept["scores"][metric]).T[..., None]
+    return Scores(re.sub("-cooks$", "", name), kept["scenario"], metric, np.array(kept["steps"]), values)
+
+
+def make(arguments: Arguments) -> None:
+    """Run what was asked for; a run that is there is not made again."""
+    for name, command in STUDIES[arguments.study].items():
+        if not arguments.only or name in arguments.only:
+            cooptions(["train", *command.split(), "--learning.name", name, "--out", str(arguments.runs / name)])
+
+
+def main(arguments: Arguments) -> None:
+    path = arguments.out / f"{arguments.study}.json"
+    if not arguments.table:
+        if not arguments.collect:
+            make(arguments)
+        kept = json.loads(path.read_text()) if path.exists() else {}
+        for name, command in STUDIES[arguments.study].items():
+            run = RunDirectory(arguments.runs / name)
+            if run.file("metrics", "learning.jsonl").exists():
+                kept[name] = collected(name, command, run, arguments.note)
+        write_json(path, {name: kept[name] for name in STUDIES[arguments.study] if name in kept})
+    scores = [scores_of(name, kept) for name, kept in json.loads(path.read_text()).items()]
+    print(markdown_table(compare(scores)))
+    plot_learning_curves(scores).savefig(arguments.out / f"{arguments.study}.png", dpi=110)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Arguments))

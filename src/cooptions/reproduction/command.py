@@ -1,0 +1,142 @@
+"""`cooptions reproduce`: plan, show the plan, make what is missing, keep the scores, draw, report."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from cooptions.errors import ConfigError, CooptionsError
+from cooptions.progress import Progress
+from cooptions.reproduction.estimates import Speeds, plan_summary, plan_table
+from cooptions.reproduction.execute import Failures, execute
+from cooptions.reproduction.figures import REPRODUCTIONS, AbstractFigure
+from cooptions.reproduction.groups import finish_groups
+from cooptions.reproduction.plan import Places, Plan, make_plan
+from cooptions.reproduction.report import write_page
+from cooptions.reproduction.results import collect
+from cooptions.reproduction.rows import RUNS, Block, Row
+
+Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
+
+
+@dataclass(frozen=True)
+class ReproduceArguments:
+    """Make the runs behind the paper's figures, as far as they are missing, and draw the figures."""
+
+    figure: tuple[str, ...] = ()
+    """Figures to make; all when left out."""
+    seeds: int | None = None
+    """Seeds of every row; the paper's number when left out, which is 10, and 15 where options are counted."""
+    fraction: float = 1.0
+    """The share of the paper's steps that is learned for; what falls or fades over training does so faster."""
+    methods: tuple[str, ...] = ()
+    """Only these methods."""
+    scenarios: tuple[str, ...] = ()
+    """Only these scenarios."""
+    block: int = 5
+    """Seeds that share a run directory."""
+    members: int = 60
+    """Seeds that learn in one program at most. Fewer need less memory."""
+    runs: Path = RUNS
+    """Where run directories go."""
+    results: Path = Path("results/reproduction")
+    """Where scores and pictures are kept. Seeds that are found here are not made again."""
+    speed: Path = Path("results/speed")
+    """Where measured speeds are, for the estimate."""
+    page: Path = Path("docs/reproduction.md")
+    """The page that `--report` writes."""
+    plan: Flag = False
+    """Show the plan, and stop."""
+    report: Flag = False
+    """Only write the page anew from the results."""
+
+    @property
+    def places(self) -> Places:
+        return Places(self.runs, self.results)
+
+
+def reproduce(arguments: ReproduceArguments, console: Console) -> None:
+    if arguments.report:
+        write_page(arguments.page, arguments.results, arguments.speed)
+        console.print(f"page: {arguments.page}")
+        return
+    figures, places = chosen_figures(arguments.figure), arguments.places
+    finish_groups(places.runs)
+    plan = plan_for(figures, arguments)
+    speeds = Speeds.read(arguments.speed)
+    console.print(plan_table(plan, speeds), plan_summary(plan, speeds), sep="\n")
+    if arguments.plan:
+        return
+    keep = _keeper(places, arguments.fraction)
+    keep(plan.blocks)
+    failed = _block_failures(execute(plan, places.runs, Progress(console), keep), places)
+    failed += _draw_all(figures, places, arguments.fraction, console)
+    if failed:
+        console.print("\n".join(failed), markup=False, soft_wrap=True)  # commands can be copied
+        raise CooptionsError(
+            f"failed, as listed above: {len(failed)}; the same command tries again (fewer --members need less memory)"
+        )
+
+
+def chosen_figures(names: Sequence[str]) -> dict[str, AbstractFigure]:
+    unknown = [name for name in names if name not in REPRODUCTIONS]
+    if unknown:
+        raise ConfigError(f"figure: unknown {', '.join(unknown)}; there are {', '.join(REPRODUCTIONS)}")
+    return {name: REPRODUCTIONS[name] for name in names or REPRODUCTIONS}
+
+
+def plan_for(figures: Mapping[str, AbstractFigure], arguments: ReproduceArguments) -> Plan:
+    """The plan of all rows that these figures want, and the filters leave."""
+    wanted: dict[Row, int] = {}
+    for name, figure in figures.items():
+        for row in figure.wants(name, arguments.places):
+            wanted[row] = max(wanted.get(row, 0), figure.num_seeds(arguments.seeds))
+    kept = {row: num for row, num in wanted.items() if _passes(row, arguments)}
+    if wanted and not kept:
+        raise ConfigError(f"methods, scenarios: nothing is left of {_names(wanted)}")
+    return make_plan(
+        kept, arguments.places, size=arguments.block, fraction=arguments.fraction, members=arguments.members
+    )
+
+
+def _passes(row: Row, arguments: ReproduceArguments) -> bool:
+    of_method = not arguments.methods or row.method in arguments.methods
+    return of_method and (not arguments.scenarios or {row.scenario, row.place} & set(arguments.scenarios) != set())
+
+
+def _names(rows: Iterable[Row]) -> str:
+    return ", ".join(dict.fromkeys(str(row) for row in rows))
+
+
+def _keeper(places: Places, fraction: float) -> Callable[[Sequence[Block]], None]:
+    """What enters finished blocks in the results."""
+
+    def keep(blocks: Sequence[Block]) -> None:
+        for row in dict.fromkeys(block.row for block in blocks if block.row.learns):
+            collect(row, fraction, places.runs, places.results)
+
+    return keep
+
+
+def _draw_all(figures: Mapping[str, AbstractFigure], places: Places, fraction: float, console: Console) -> list[str]:
+    """Draw every figure; a line for each that cannot be drawn."""
+    failures = []
+    for name, figure in figures.items():
+        try:
+            paths = figure.draw(name, places, fraction)
+        except CooptionsError as error:
+            failures.append(f"figure {name}: {error}")
+        else:
+            for path in paths:
+                console.print(f"picture: {path}")
+    return failures
+
+
+def _block_failures(failures: Failures, places: Places) -> list[str]:
+    """Which blocks failed, and the commands that try each again."""
+    return [
+        f"{block}: {reason}\n  again: {' && '.join(block.commands(places.runs))}" for block, reason in failures.items()
+    ]

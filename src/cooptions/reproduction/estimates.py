@@ -1,0 +1,146 @@
+"""How long a plan will take, and how much memory, from what was measured before; what was not is not guessed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+from rich.table import Table
+
+from cooptions.artifacts import Json, config_json
+from cooptions.config import Config
+from cooptions.envs.base import AbstractEnv
+from cooptions.learners.networks import init_team
+from cooptions.learning import Learning
+from cooptions.memory import stage_bytes
+from cooptions.options.train import option_set
+from cooptions.reproduction.plan import Group, Plan
+from cooptions.reproduction.rows import Block
+
+
+@dataclass(frozen=True)
+class Speeds:
+    """Measured milliseconds of an update for one seed among several, by family of scenarios and contestant."""
+
+    milliseconds: dict[tuple[str, str], float]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Speeds":
+        """From the files of `benchmarks.learning_speed`."""
+        found = {}
+        for path in sorted(folder.glob("*.json")):
+            measured = json.loads(path.read_text())
+            for row in measured.get("rows", ()):
+                found[row["scenario"], row["name"]] = row["ms_per_update"] / measured["seeds"]
+        return cls(found)
+
+    def seconds(self, contestant: str, scenario: str, learner: Json, num_seeds: int) -> float | None:
+        """How long some seeds take to learn, at their share of a group; `None` where nothing like it was measured."""
+        measured = self.milliseconds.get((scenario.partition("-")[0], contestant))
+        if measured is None or learner["type"] != "QConfig":  # only Q-learning was timed
+            return None
+        return measured * (learner["steps"] // (learner["num_envs"] * learner["rollout"])) * num_seeds / 1e3
+
+    def ours(self, block: Block) -> float | None:
+        learning = block.config.learning
+        with_options = "ours+valued-options" if learning.learner.intra_option else "ours+options"
+        return self._block(with_options if learning.macro else "ours", block)
+
+    def jaxmarl(self, block: Block) -> float | None:
+        """JaxMARL's Q-learning for as many updates; it knows no options, which would cost it more."""
+        return self._block("jaxmarl", block)
+
+    def _block(self, contestant: str, block: Block) -> float | None:
+        learner = config_json(block.config.learning.learner)
+        return self.seconds(contestant, block.row.place, learner, block.num_seeds)
+
+
+def group_bytes(group: Group) -> int:
+    """What a group's learning takes of the device's memory."""
+    config = group.blocks[0].config
+    keys = jax.random.split(jax.random.key(0), group.num_seeds)
+    return stage_bytes(Learning.of(config.learning), like_task_env(config, group.num_seeds), keys)
+
+
+def like_task_env(config: Config, num_seeds: int) -> AbstractEnv:
+    """The shapes of `task_env`, of so many seeds, before anything was discovered."""
+    if not config.discovers:
+        return config.env
+    assert config.learning.macro is not None
+    macro, env, learner = config.learning.macro, config.env, config.options.learner
+    num_outputs = env.num_actions + 1 - learner.fixed_last
+    front = (num_seeds, len(config.eigenoptions))
+
+    def make(key: Any) -> AbstractEnv:
+        network = init_team(env, learner.network, num_outputs, key=key)
+        network = jax.tree.map(lambda leaf: jax.numpy.zeros((*front, *leaf.shape)), network)
+        options = option_set(config.options, network, config.eigenoptions, env.noop)
+        chosen = options.first(macro.num_options or options.num_options)
+        return macro.around(env, chosen, foresight=config.learning.learner.intra_option)
+
+    return jax.eval_shape(make, jax.random.key(0))
+
+
+def plan_table(plan: Plan, speeds: Speeds) -> Table:
+    """What the plan holds, row by row; minutes are a row's share of its groups."""
+    table = Table("scenario", "method", "steps", "done", "missing", "minutes", "group", "GB", expand=False)
+    for column in table.columns:
+        column.no_wrap = True
+    numbers = {block: number for number, group in enumerate(plan.groups, 1) for block in group.blocks}
+    sizes = [f"{group_bytes(group) / 1e9:.2g}" for group in plan.groups]
+    for row, blocks in plan.rows.items():
+        missing = [block for block in blocks if block in plan.missing]
+        groups = sorted({numbers[block] for block in missing if block in numbers})
+        table.add_row(
+            row.place,
+            row.label,
+            f"{blocks[0].config.learning.learner.steps / 1e6:g}M" if row.learns else f"to {row.until}",
+            _spans([block for block in blocks if block not in missing]),
+            _spans(missing),
+            _minutes([speeds.ours(block) if row.learns else None for block in missing]),
+            ", ".join(map(str, groups)),
+            ", ".join(sizes[number - 1] for number in groups),
+        )
+    return table
+
+
+def plan_summary(plan: Plan, speeds: Speeds) -> str:
+    """How long learning will take in all, and would take at JaxMARL's speed."""
+    blocks = [block for group in plan.groups for block in group.blocks]
+    ours, theirs = ([each(block) for block in blocks] for each in (speeds.ours, speeds.jaxmarl))
+    timed = sum(each is not None for each in ours)
+    both = [(mine, other) for mine, other in zip(ours, theirs, strict=True) if mine is not None and other is not None]
+    lines = [f"{len(plan.missing)} of {len(plan.blocks)} blocks are missing; programs that learn: {len(plan.groups)}."]
+    if timed:
+        lines.append(
+            f"Learning: {_sum(ours)} minutes for the {timed} of {len(blocks)} blocks whose speed was measured."
+        )
+    if both:
+        mine, other = (_sum([pair[index] for pair in both]) for index in (0, 1))
+        lines.append(
+            f"As many updates by JaxMARL's Q-learning, without options: {other} minutes, where ours take {mine}."
+        )
+    return "\n".join(lines)
+
+
+def _spans(blocks: Sequence[Block]) -> str:
+    """The seeds of blocks, from and to."""
+    spans: list[list[int]] = []
+    for block in sorted(blocks, key=lambda block: block.first):
+        if spans and spans[-1][1] + 1 == block.first:
+            spans[-1][1] = block.seeds[-1]
+        else:
+            spans.append([block.first, block.seeds[-1]])
+    return ", ".join(f"{first}-{last}" for first, last in spans)
+
+
+def _minutes(seconds: Sequence[float | None]) -> str:
+    if not seconds:
+        return ""
+    return "?" if None in seconds else _sum(seconds)
+
+
+def _sum(seconds: Sequence[float | None]) -> str:
+    return f"{sum(each for each in seconds if each is not None) / 60:.3g}"

@@ -1,0 +1,198 @@
+"""The figures of the paper: the rows each is made of, and how it is drawn from what was measured."""
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from matplotlib.figure import Figure as Canvas
+
+from cooptions.artifacts import RunDirectory, open_run, write_bytes
+from cooptions.figures import FIGURES, draw, write_canvas
+from cooptions.figures.curves import method_styles, plot_learning_curves, plot_option_counts
+from cooptions.reproduction.plan import Places
+from cooptions.reproduction.results import Result, by_own_score, read_results
+from cooptions.reproduction.rows import Block, Row, fraction_suffix
+
+BASELINES = ("iql", "vdn", "ippo", "mappo")
+"""Methods without options."""
+RELATIVE = ("iql+iaro", "iql+iaro-scalar", "iql+hit")
+"""Options from inter-agent relative representations: the paper's two, and ours."""
+OTHERS = ("iql+kron", "iql+rjs")
+"""Options from other representations."""
+
+FORAGING = ("lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f")
+KITCHENS = ("overcooked-counter_circuit", "overcooked-forced_coord", "overcooked-asymm_advantages")
+
+COUNTS = {FORAGING[1]: (2, 6, 10, 0), KITCHENS[0]: (10, 20, 0)}
+"""Numbers of options, besides none; 0 for all, which are 20 in foraging and 40 in Overcooked."""
+COUNTED = ("iql+iaro", "iql+hit")
+"""The methods whose options are counted: the paper's, and ours."""
+
+STYLES = method_styles(("iql+iaro", "iql+hit", "iql+iaro-scalar", "iql", "vdn", "ippo", "mappo", *OTHERS))
+"""A method looks the same in every figure."""
+
+
+def scenario_rows(scenario: str) -> tuple[Row, ...]:
+    """Every method in one scenario; MAPPO in foraging alone, as in the paper."""
+    baselines = BASELINES if scenario in FORAGING else BASELINES[:3]
+    return tuple(Row(scenario, method) for method in (*baselines, *RELATIVE, *OTHERS))
+
+
+def count_rows(scenario: str, method: str) -> tuple[Row, ...]:
+    """The learner without options, and with different numbers of them."""
+    return Row(scenario, method.partition("+")[0]), *(Row(scenario, method, num) for num in COUNTS[scenario])
+
+
+@dataclass(frozen=True)
+class AbstractFigure(abc.ABC):
+    """A figure, or several that show the same rows."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+    @abc.abstractmethod
+    def num_seeds(self, asked: int | None) -> int:
+        """How many seeds of each row it wants, when so many were asked for."""
+
+    @abc.abstractmethod
+    def wants(self, name: str, places: Places) -> tuple[Row, ...]:
+        """The rows it has to be drawn from."""
+
+    @abc.abstractmethod
+    def draw(self, name: str, places: Places, fraction: float) -> list[Path]:
+        """Write its pictures to the results, of the rows there are; none where there are none."""
+
+
+@dataclass(frozen=True)
+class ScoreFigure(AbstractFigure):
+    """A figure of scores, drawn from the results of any session."""
+
+    plot: Callable[[Sequence[Result]], Canvas]
+    metric: str = ""
+    """The environment's own score when left out."""
+    seeds: int = 10
+    """The paper's number."""
+
+    def num_seeds(self, asked: int | None) -> int:
+        return asked or self.seeds
+
+    def wants(self, name: str, places: Places) -> tuple[Row, ...]:
+        return self.rows
+
+    def draw(self, name: str, places: Places, fraction: float) -> list[Path]:
+        found = self.results(places.results, fraction)
+        stem = places.results / f"{name}{fraction_suffix(fraction)}"
+        return write_canvas(self.plot(found), stem, ("png",)) if found else []
+
+    def results(self, folder: Path, fraction: float) -> list[Result]:
+        """What was measured of its rows, in their order."""
+        measured = [each for each in read_results(folder) if each.fraction == fraction]
+        if self.metric:
+            measured = [each for each in measured if each.metric == self.metric]
+        by_row = {(each.scenario, each.label): each for each in by_own_score(measured)}
+        rows = ((row.place, row.label) for row in self.rows)
+        return [by_row[row] for row in rows if row in by_row]
+
+
+@dataclass(frozen=True)
+class RunFigure(AbstractFigure):
+    """Figures of discovery and options, drawn from the run directory of each row, of one seed."""
+
+    names: tuple[str, ...]
+    """Their names in `cooptions.figures`."""
+
+    def num_seeds(self, asked: int | None) -> int:
+        return 1
+
+    def wants(self, name: str, places: Places) -> tuple[Row, ...]:
+        """Pictures that are there are not made again: their runs take a while, and may be gone."""
+        return tuple(row for row in self.rows if not all(path.exists() for path in self.paths(name, row, places)))
+
+    def paths(self, name: str, row: Row, places: Places) -> list[Path]:
+        """Where the pictures of a row go."""
+        stem = f"{name}-{row.place}" if len(self.rows) > 1 else name
+        stems = [stem, *(f"{stem}-{figure}" for figure in self.names[1:])]
+        return [places.results / f"{each}.png" for each in stems]
+
+    def draw(self, name: str, places: Places, fraction: float) -> list[Path]:
+        drawn = []
+        for row in self.wants(name, places):
+            block = Block(row, 0, 1)
+            if row.until in RunDirectory(places.runs / block.place).manifest:
+                drawn += self._draw(block, places.runs, self.paths(name, row, places))
+        return drawn
+
+    def _draw(self, block: Block, runs: Path, paths: Sequence[Path]) -> Sequence[Path]:
+        with open_run(runs / block.place, block.stages) as run:
+            for figure, path in zip(self.names, paths, strict=True):
+                picture = next(each for each in draw(figure, block.config, run) if each.suffix == ".png")
+                write_bytes(path, picture.read_bytes())
+        return paths
+
+
+def plot_two_panels(results: Sequence[Result]) -> Canvas:
+    """Against methods without options, and against options from other methods, as in the paper's Figure 4."""
+    panels = {"against no options": (*BASELINES, *RELATIVE[::2]), "against other options": (*RELATIVE, *OTHERS)}
+    shown = [
+        replace(each.scores, scenario=f"{each.scenario}: {title}")
+        for title, methods in panels.items()
+        for each in results
+        if each.method in methods
+    ]
+    return plot_learning_curves(shown, styles=STYLES)
+
+
+def plot_all(results: Sequence[Result]) -> Canvas:
+    """A panel for each scenario."""
+    return plot_learning_curves([each.scores for each in results], styles=STYLES)
+
+
+def plot_counts(results: Sequence[Result]) -> Canvas:
+    """A bar for each number of options."""
+    return plot_option_counts([(_count(each), each.scores) for each in results])
+
+
+def _count(result: Result) -> int:
+    """How many options a result was made with."""
+    if "+" not in result.method:
+        return 0
+    return result.num_options or 2 * result.settings["laplacian"]["num_eigenfunctions"]
+
+
+def _score_figures() -> dict[str, AbstractFigure]:
+    scenarios = (*FORAGING, *KITCHENS)
+    every = tuple(row for scenario in scenarios for row in scenario_rows(scenario))
+    counted = {method: tuple(row for scenario in COUNTS for row in count_rows(scenario, method)) for method in COUNTED}
+    return {
+        **{
+            f"curves-{rows[0].place}": ScoreFigure("downstream task: all methods", rows, plot_two_panels)
+            for rows in map(scenario_rows, scenarios)
+        },
+        "returns": ScoreFigure("episodic returns in six scenarios", every, plot_all, metric="return"),
+        **{
+            f"option-counts-{method}": ScoreFigure("final scores by number of options", rows, plot_counts, seeds=15)
+            for method, rows in counted.items()
+        },
+    }
+
+
+GRID = (Row("grid-15x15-3p", "hit", until="spectrum"),)
+TEAMS_OF_TYPES = tuple(
+    Row(scenario, "iaro", until="options", basis="axes")
+    for scenario in ("grid-10x10-2p,types=12", "grid-15x15-3p,types=122")
+)
+OTHER_RUNS: dict[str, tuple[tuple[Row, ...], tuple[str, ...]]] = {
+    "options": ((Row("grid-15x15-4p", "iaro", until="options"),), ("options",)),
+    "heterogeneous": (TEAMS_OF_TYPES, ("heterogeneous", "options")),
+}
+"""Figures that are drawn from other runs than `GRID`: these rows, and what is drawn from each."""
+
+
+def _run_figures() -> dict[str, AbstractFigure]:
+    names = [name for name, figure in FIGURES.items() if "learning" not in figure.needs]
+    return {name: RunFigure(FIGURES[name].title, *OTHER_RUNS.get(name, (GRID, (name,)))) for name in names}
+
+
+REPRODUCTIONS: dict[str, AbstractFigure] = _score_figures() | _run_figures()
+"""Every figure by name."""

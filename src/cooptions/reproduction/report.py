@@ -1,0 +1,187 @@
+"""The page of the reproduction: its tables are made from the results, everything else is left as it was written."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cooptions.artifacts import write_bytes
+from cooptions.errors import ArtifactError
+from cooptions.evaluation import final_iqm
+from cooptions.reproduction.estimates import Speeds
+from cooptions.reproduction.figures import REPRODUCTIONS
+from cooptions.reproduction.results import Result, by_own_score, read_results
+from cooptions.reproduction.verdicts import claims, decide, summary
+
+CLAIMS = {
+    "H1": "H1: joint options beat having none",
+    "H2": "H2: options from relative representations beat those from Kronecker products and raw joint states",
+    "H3": "H3: the multi-dimensional representation beats the scalar one in Overcooked, and equals it in foraging",
+    "few": "Few options already help: 2 in foraging, 10 in Overcooked",
+}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that the page is made from; rows in the order of the figures."""
+
+    results: Sequence[Result]
+    speeds: Speeds
+    pictures: Sequence[Path]
+
+    @classmethod
+    def read(cls, results: Path, speed: Path) -> "Evidence":
+        order = list(dict.fromkeys((row.place, row.label) for figure in REPRODUCTIONS.values() for row in figure.rows))
+
+        def place(result: Result) -> int:
+            row = result.scenario, result.label
+            return order.index(row) if row in order else len(order)
+
+        found = sorted(read_results(results), key=place)
+        return cls(found, Speeds.read(speed), sorted(results.glob("*.png")))
+
+    @property
+    def scored(self) -> list[Result]:
+        """Each row once."""
+        return by_own_score(self.results)
+
+
+def write_page(page: Path, results: Path, speed: Path) -> None:
+    """Write the generated parts of the page anew."""
+    try:
+        text = page.read_text()
+    except OSError as error:
+        raise ArtifactError(
+            f"{page}: cannot be read: {error.strerror}; run this in a checkout or give --page"
+        ) from None
+    write_bytes(page, with_parts(text, Evidence.read(results, speed)).encode())
+
+
+def with_parts(text: str, evidence: Evidence) -> str:
+    """The page, with every part between its markers made from the results."""
+    for name, make in PARTS.items():
+        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+        if text.count(begin) != 1 or text.count(end) != 1:
+            raise ArtifactError(f"page: needs {begin} and {end}, once each")
+        before, rest = text.split(begin)
+        text = f"{before}{begin}\n{make(evidence)}\n{end}{rest.split(end)[1]}"
+    return text
+
+
+def verdict_table(evidence: Evidence) -> str:
+    """Each claim: over all scenarios, and in each. Of several shares of the paper's steps the largest counts."""
+    scenarios = list(dict.fromkeys(claim.scenario for claim in claims()))
+    lines = []
+    for name, sentence in CLAIMS.items():
+        final = [decide(claim, evidence.scored)[0] for claim in claims() if claim.hypothesis == name]
+        cells = (summary([each for each in final if each.claim.scenario == scenario]) for scenario in scenarios)
+        lines.append([sentence, f"**{summary(final)}**", *cells])
+    return _table(["claim", "verdict", *scenarios], lines)
+
+
+def comparison_table(evidence: Evidence) -> str:
+    """One line for each comparison that could be made."""
+    lines = []
+    for verdict in (verdict for claim in claims() for verdict in decide(claim, evidence.scored)):
+        claim, left, right = verdict.claim, verdict.left, verdict.right
+        if left and right:
+            told = f"{_told(left)} {claim.sign} {_told(right)}"
+            lines.append([claim.hypothesis, claim.scenario, _millions(left), told, verdict.verdict])
+    return _table(["claim", "scenario", "steps", "claimed, with IQM and 95% interval", "verdict"], lines)
+
+
+def score_table(evidence: Evidence) -> str:
+    """What every row scored at the end, and how it was made."""
+    lines = []
+    for each in evidence.scored:
+        made = each.blocks[0]["made_by"]
+        device = ", ".join(dict.fromkeys(block["made_by"]["device"] for block in each.blocks))
+        commands = " && ".join(command for block in each.blocks for command in block["commands"])
+        cells = [*_cells(each), _minutes(_seconds(each)), device, made["date"][:10], made["commit"], f"`{commands}`"]
+        lines.append([each.metric, *cells])
+    head = ["score", *_HEAD, "minutes", "device", "date", "commit", "commands"]
+    return _table(head, lines)
+
+
+def return_table(evidence: Evidence) -> str:
+    """The same rows by episodic return."""
+    return _table(list(_HEAD), [_cells(each) for each in evidence.results if each.metric == "return"])
+
+
+def time_table(evidence: Evidence) -> str:
+    """How long all rows took, by device, and would take with JaxMARL's scripts."""
+    devices = dict.fromkeys(block["made_by"]["device"] for each in evidence.scored for block in each.blocks)
+    return _table(
+        ["device", "seeds", "minutes in all", "learning", "learning by Q-learning", "as many updates of JaxMARL's IQL"],
+        [_time_line(device, evidence) for device in devices],
+    )
+
+
+def _time_line(device: str, evidence: Evidence) -> list[str]:
+    seeds, whole, learning, timed, theirs = 0, 0.0, 0.0, 0.0, 0.0
+    for each in evidence.scored:
+        learner = each.settings["learning"]["learner"]
+        for block in each.blocks:
+            if block["made_by"]["device"] == device:
+                num = len(block["seeds"])
+                mine, jaxmarl = (
+                    _learning_seconds(block),
+                    evidence.speeds.seconds("jaxmarl", each.scenario, learner, num),
+                )
+                seeds, whole, learning = seeds + num, whole + mine + block["discovery_seconds"], learning + mine
+                timed, theirs = timed + (mine if jaxmarl else 0.0), theirs + (jaxmarl or 0.0)
+    return [device, str(seeds), *(_minutes(each) for each in (whole, learning, timed, theirs))]
+
+
+def picture_list(evidence: Evidence) -> str:
+    """The figures there are."""
+    return (
+        "\n".join(f"![{path.stem}](../results/reproduction/{path.name})" for path in evidence.pictures) or "None yet."
+    )
+
+
+PARTS: dict[str, Callable[[Evidence], str]] = {
+    "verdicts": verdict_table,
+    "comparisons": comparison_table,
+    "scores": score_table,
+    "returns": return_table,
+    "time": time_table,
+    "figures": picture_list,
+}
+"""The generated parts of the page."""
+
+_HEAD = ("scenario", "method", "IQM [95% interval]", "seeds", "steps")
+
+
+def _cells(result: Result) -> list[str]:
+    lost = int(result.scores.diverged.sum())
+    seeds = f"{len(result.seeds)} ({lost} diverged)" if lost else str(len(result.seeds))
+    return [result.scenario, result.label, str(final_iqm(result.scores)), seeds, _millions(result)]
+
+
+def _told(result: Result) -> str:
+    return f"{result.label} {final_iqm(result.scores)}"
+
+
+def _millions(result: Result) -> str:
+    steps = f"{result.steps[-1] / 1e6:.3g}M"
+    return steps if result.fraction == 1 else f"{steps} ({result.fraction:g} of the paper's)"
+
+
+def _seconds(result: Result) -> float:
+    return sum(_learning_seconds(block) + block["discovery_seconds"] for block in result.blocks)
+
+
+def _learning_seconds(block: dict) -> float:
+    """A block's share of the time that its group learned."""
+    return block["seconds"] * len(block["seeds"]) / block["members"]
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:.1f}"
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    if not lines:
+        return "Nothing was measured yet."
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

@@ -1,0 +1,93 @@
+"""Figures of the reproduction: which rows they want, and what they draw."""
+
+import pytest
+from reproduction.made_up import result
+
+from cooptions.artifacts import open_run
+from cooptions.cli import main
+from cooptions.reproduction import figures
+from cooptions.reproduction.figures import REPRODUCTIONS, RunFigure, plot_all, plot_counts, plot_two_panels
+from cooptions.reproduction.plan import Places
+from cooptions.reproduction.results import result_path, write_result
+from cooptions.reproduction.rows import Block, Row
+
+FEW = [1.0, 2.0, 3.0]
+
+
+def _titles(canvas):
+    return [ax.get_title() for ax in canvas.axes]
+
+
+def _legend(canvas):
+    return [text.get_text() for text in canvas.legends[0].get_texts()]
+
+
+def test_two_panels_compare_with_no_options_and_with_others():
+    canvas = plot_two_panels([result(method, FEW) for method in ("iql", "mappo", "iql+iaro", "iql+kron")])
+    assert _titles(canvas) == ["lbf-15x15-4p-3f: against no options", "lbf-15x15-4p-3f: against other options"]
+    assert [len(ax.get_lines()) for ax in canvas.axes] == [3, 2]
+    assert _legend(canvas) == ["iql", "mappo", "iql+iaro", "iql+kron"]
+
+
+def test_a_panel_for_each_scenario():
+    canvas = plot_all([result("iql", FEW), result("iql", FEW, scenario="overcooked-forced_coord")])
+    assert _titles(canvas) == ["lbf-15x15-4p-3f", "overcooked-forced_coord"]
+
+
+def test_bars_count_options():
+    counted = [result("iql", FEW), result("iql+hit", FEW), result("iql+hit", FEW, num_options=2)]
+    labels = [label.get_text() for label in plot_counts(counted).axes[0].get_xticklabels()]
+    assert labels == ["0", "2", "20"]
+
+
+def test_score_figure_shows_its_own_rows_at_its_share_of_training(tmp_path):
+    shown = result("iql", FEW)
+    others = [
+        result("iql", FEW, metric="return"), result("iql", FEW, fraction=0.5),
+        result("iql+mask", FEW), result("iql", FEW, scenario="lbf-15x15-4p-5f"),
+    ]  # fmt: skip
+    for each in (shown, *others):
+        row = Row(each.scenario, each.method)
+        write_result(result_path(tmp_path, row, each.fraction, each.metric), each)
+
+    def found(name, fraction=1.0):
+        results = REPRODUCTIONS[name].results(tmp_path, fraction)
+        return [(each.scenario, each.metric, each.fraction) for each in results]
+
+    assert found("curves-lbf-15x15-4p-3f") == [("lbf-15x15-4p-3f", "percent_eaten", 1.0)]
+    assert found("curves-lbf-15x15-4p-3f", 0.5) == [("lbf-15x15-4p-3f", "percent_eaten", 0.5)]
+    assert found("returns") == [("lbf-15x15-4p-3f", "return", 1.0)]
+    assert found("curves-overcooked-counter_circuit") == []
+    places = Places(tmp_path, tmp_path)
+    assert REPRODUCTIONS["curves-overcooked-counter_circuit"].draw("x", places, 1.0) == []
+    drawn = REPRODUCTIONS["curves-lbf-15x15-4p-3f"].draw("x", places, 0.5)
+    assert [path.name for path in drawn] == ["x-fraction-0.5.png"]
+    assert drawn[0].stat().st_size > 5000
+
+
+def test_every_figure_of_the_paper_is_there():
+    assert {name for name, figure in REPRODUCTIONS.items() if isinstance(figure, RunFigure)} == {
+        "walk", "relations", "options", "representations", "eigenvectors-line", "eigenvectors-centre",
+        "eigenvectors-corner", "n-distance", "ceo", "heterogeneous",
+    }  # fmt: skip
+    assert len([name for name in REPRODUCTIONS if name.startswith("curves-")]) == 6
+    assert REPRODUCTIONS["option-counts-iql+iaro"].num_seeds(None) == 15
+    assert REPRODUCTIONS["returns"].num_seeds(None) == 10
+    assert REPRODUCTIONS["returns"].num_seeds(3) == 3
+    assert REPRODUCTIONS["ceo"].num_seeds(3) == 1
+
+
+@pytest.mark.usefixtures("tiny")
+def test_figure_of_a_run_is_drawn_once(tmp_path, monkeypatch):
+    row = Row("tiny", "hit", until="walk")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(figures.REPRODUCTIONS, "walk", RunFigure("a walk", (row,), ("walk",)))
+    main(["reproduce", "--figure", "walk"])
+    picture = tmp_path / "results/reproduction/walk.png"
+    assert picture.stat().st_size > 5000
+    with open_run(tmp_path / "runs/reproduction" / Block(row, 0, 1).place, {}) as run:
+        assert list(run.manifest) == ["walk"]
+    before = picture.stat().st_mtime_ns
+    main(["reproduce", "--figure", "walk"])
+    assert picture.stat().st_mtime_ns == before
+    assert figures.REPRODUCTIONS["walk"].wants("walk", Places(tmp_path, tmp_path / "results/reproduction")) == ()

@@ -1,0 +1,146 @@
+"""Verdicts by the stated rule, and a page that says no more than the results."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reproduction.made_up import result
+
+from cooptions.cli import main
+from cooptions.errors import ArtifactError
+from cooptions.evaluation import Estimate
+from cooptions.reproduction.estimates import Speeds
+from cooptions.reproduction.report import PARTS, Evidence, score_table, time_table, verdict_table, with_parts
+from cooptions.reproduction.results import result_path, write_result
+from cooptions.reproduction.rows import Row
+from cooptions.reproduction.verdicts import (
+    FAILS,
+    HOLDS,
+    UNDECIDED,
+    UNMEASURED,
+    Claim,
+    Verdict,
+    better,
+    claims,
+    decide,
+    equal,
+    summary,
+)
+
+ROOT = Path(__file__).parents[2]
+SIX = [70.0, 71.0, 72.0, 73.0, 74.0, 75.0]
+PLACE = "lbf-15x15-4p-3f"
+
+
+def _evidence(*results, speeds=()):
+    return Evidence(results, Speeds(dict(speeds)), ())
+
+
+@pytest.mark.parametrize(
+    ("rule", "left", "right", "verdict"),
+    [
+        (better, (5, 4, 6), (2, 1, 3), HOLDS),
+        (better, (2, 1, 3), (5, 4, 6), FAILS),
+        (better, (5, 3, 7), (2, 1, 4), UNDECIDED),
+        (better, (5, np.nan, np.nan), (2, 1, 4), UNDECIDED),
+        (equal, (5, 3, 7), (4, 2, 6), HOLDS),
+        (equal, (5, 4, 6), (2, 1, 3), FAILS),
+        (equal, (2, 1, 3), (5, 4, 6), FAILS),
+        (equal, (5, 3, 7), (2, 1, 4), UNDECIDED),
+        (equal, (5, np.nan, np.nan), (5, 4, 6), UNDECIDED),
+    ],
+)
+def test_rules(rule, left, right, verdict):
+    assert rule(Estimate(*map(float, left)), Estimate(*map(float, right))) == verdict
+
+
+def test_best_of_several_methods_counts_and_shares_of_training_are_not_mixed():
+    claim = Claim("H1", PLACE, ("iql+iaro", "iql+hit"), "iql")
+    lower, higher = ([value + step for value in SIX] for step in (-30, 20))
+    results = [
+        result("iql", SIX), result("iql+iaro", lower), result("iql+hit", higher),
+        result("iql", higher, fraction=0.5), result("iql+iaro", lower, fraction=0.5),
+        result("iql", SIX, scenario="lbf-15x15-4p-5f"), result("iql+hit", SIX, fraction=0.25),
+    ]  # fmt: skip
+    verdicts = decide(claim, results)
+    assert [(each.fraction, each.left.method, each.verdict) for each in verdicts] == [
+        (1.0, "iql+hit", HOLDS),
+        (0.5, "iql+iaro", FAILS),
+    ]
+
+
+def test_few_seeds_decide_nothing_and_diverged_ones_are_few():
+    claim = Claim("H1", PLACE, ("iql+hit",), "iql")
+    far = [value - 50 for value in SIX]
+    assert decide(claim, [result("iql", far), result("iql+hit", SIX)])[0].verdict == HOLDS
+    assert decide(claim, [result("iql", far[:4]), result("iql+hit", SIX)])[0].verdict == UNDECIDED
+    lost = [*SIX[:4], np.nan, np.nan]
+    assert decide(claim, [result("iql", far), result("iql+hit", lost)])[0].verdict == UNDECIDED
+    assert [each.verdict for each in decide(claim, [result("iql", far)])] == [UNMEASURED]
+
+
+def test_summary_of_several_verdicts():
+    def of(*words):
+        claim = Claim("H1", PLACE, ("iql+hit",), "iql")
+        return summary([Verdict(claim, 1.0, word) for word in words])
+
+    assert of() == of(UNMEASURED) == UNMEASURED
+    assert of(HOLDS, UNMEASURED) == HOLDS
+    assert of(HOLDS, UNDECIDED) == of(UNDECIDED) == UNDECIDED
+    assert of(HOLDS, FAILS, UNDECIDED) == FAILS
+
+
+def test_claims_are_the_papers():
+    every = claims()
+    assert {(each.scenario, each.right) for each in every if each.hypothesis == "H1"} >= {(PLACE, "mappo")}
+    assert not [each for each in every if each.right == "mappo" and each.scenario.startswith("overcooked")]
+    third = {each.scenario.partition("-")[0]: each.rule for each in every if each.hypothesis == "H3"}
+    assert third == {"lbf": equal, "overcooked": better}
+    few = {each.scenario: each.left[0] for each in every if each.hypothesis == "few"}
+    assert few == {"lbf-15x15-4p-5f": "iql+iaro-2options", "overcooked-counter_circuit": "iql+iaro-10options"}
+
+
+def test_tables_tell_what_was_measured():
+    far = [value - 50 for value in SIX]
+    evidence = _evidence(
+        result("iql", far), result("iql+hit", SIX), result("iql", far, metric="return"),
+        speeds={("lbf", "jaxmarl"): 60.0},
+    )  # fmt: skip
+    assert (
+        verdict_table(evidence)
+        .splitlines()[2]
+        .startswith("| H1: joint options beat having none | **holds** | holds | not measured |")
+    )
+    line = next(line for line in score_table(evidence).splitlines() if "iql+hit" in line)
+    assert "72.5 [" in line
+    # Half of two minutes of learning, as half of the group's seeds were others', and half a minute of discovery.
+    assert "| 6 | 0.0032M | 1.5 | 1 x H200 | 2026-11-15 | abc | `cooptions train" in line
+    # Ten updates of six seeds, at 60 ms each, in each of two rows.
+    assert time_table(evidence).splitlines()[2] == "| 1 x H200 | 12 | 3.0 | 2.0 | 2.0 | 0.1 |"
+
+
+def test_page_is_rewritten_between_its_markers_alone(tmp_path):
+    page, results = tmp_path / "page.md", tmp_path / "results"
+    page.write_text("words\n" + "".join(f"<!-- begin {name} -->\nold\n<!-- end {name} -->\nwords\n" for name in PARTS))
+    for metric in ("percent_eaten", "return"):
+        path = result_path(results, Row(PLACE, "iql"), 1.0, metric)
+        write_result(path, result("iql", SIX, metric=metric))
+        path = result_path(results, Row(PLACE, "iql+hit"), 1.0, metric)
+        write_result(path, result("iql+hit", SIX, metric=metric))
+    (results / "returns.png").write_bytes(b"")
+    main(["reproduce", "--report", "--results", str(results), "--page", str(page), "--speed", str(tmp_path)])
+    text = page.read_text()
+    assert "old" not in text
+    assert text.count("\nwords\n") == len(PARTS)
+    assert "![returns](../results/reproduction/returns.png)" in text
+    scored = [line for line in text.splitlines() if line.startswith("| percent_eaten")]
+    assert ["| iql |" in scored[0], "| iql+hit |" in scored[1], len(scored)] == [True, True, 2]  # as in the figures
+    assert all("72.5" in line for line in scored)
+    with pytest.raises(ArtifactError, match="needs <!-- begin verdicts -->"):
+        with_parts("no markers", _evidence())
+
+
+def test_page_of_the_repository_is_what_its_results_say():
+    page = (ROOT / "docs" / "reproduction.md").read_text()
+    made = with_parts(page, Evidence.read(ROOT / "results" / "reproduction", ROOT / "results" / "speed"))
+    assert made == page, "docs/reproduction.md is stale: run `cooptions reproduce --report`"
