@@ -1,7 +1,7 @@
 """Studies of learning that are no figure of the paper: does it learn at all, and what does exploration bring.
 
     python -m benchmarks.learning it-learns        # runs what is missing; results/learning/it-learns.json and .png
-    python -m benchmarks.learning alike --table    # only the table and the picture, from the results
+    python -m benchmarks.learning meeting --table  # only the table and the picture, from the results
 
 A run that was stopped early counts up to its last evaluation, and is marked; the same command goes on with it.
 """
@@ -24,18 +24,12 @@ from cooptions.figures.curves import plot_learning_curves
 from cooptions.training import MetricsFile
 
 _SMALL = "--seeds 5 --learning.evaluations 25 --learning.learner.steps"
-_HEAVY = (
-    "lbf-10x10-3p-3f,coop=sum_all --seeds 3 --learning.learner.steps 1000000 --learning.learner.batch 32 "
-    "--learning.learner.capacity 50000 --learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 "
-    "--learning.evaluations 20"
-)
 _FORAGE = "lbf-15x15-4p-3f --seeds 5 --learning.learner.steps 7000000"
 _MEET = (
     "grid-15x15-4p,task=meet --seeds 3 --learning.learner.steps 500000 --learning.learner.batch 32 "
     "--learning.learner.capacity 50000 --learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 "
     "--learning.evaluations 20"
 )
-_ALIKE = "--learning.learner.choice.alike 0.5"
 
 STUDIES: dict[str, dict[str, str]] = {
     "it-learns": {
@@ -55,15 +49,8 @@ STUDIES: dict[str, dict[str, str]] = {
         "kron": f"{_FORAGE} --method iql+kron",
         "handmade-valued": f"{_FORAGE} --method iql+handmade --learning.learner.choice.valued",
     },
-    "alike": {
-        "iql": f"{_HEAVY} --method iql",
-        "iql-alike": f"{_HEAVY} --method iql {_ALIKE}",
-        "handmade": f"{_HEAVY} --method iql+handmade",
-        "handmade-alike": f"{_HEAVY} --method iql+handmade {_ALIKE}",
-    },
     "meeting": {
         "iql": f"{_MEET} --method iql",
-        "iql-alike": f"{_MEET} --method iql {_ALIKE}",
         "handmade": f"{_MEET} --method iql+handmade",
         "hit": f"{_MEET} --method iql+hit --options.learner.steps 300000 --laplacian.num-eigenfunctions 2",
         "kron": f"{_MEET} --method iql+kron --options.learner.steps 300000 --laplacian.num-eigenfunctions 2",

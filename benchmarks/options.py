@@ -48,6 +48,8 @@ class Arguments:
     """Rows to make; all when left out."""
     seeds: int = 3
     seed: int = 0
+    eigenfunctions: int = 0
+    """Train the options of only so many eigenfunctions; 0 for those of the row."""
     method: str = "mask"
     """How the eigenfunctions are discovered."""
     steps: int = 1_000_000
@@ -72,7 +74,7 @@ def configuration(row: str, arguments: Arguments) -> Config:
         seeds=arguments.seeds,
         basis=basis,
         walk=replace(config.walk, transitions=arguments.transitions),
-        laplacian=replace(config.laplacian, num_eigenfunctions=num_eigenfunctions),
+        laplacian=replace(config.laplacian, num_eigenfunctions=arguments.eigenfunctions or num_eigenfunctions),
         options=replace(options, learner=replace(options.learner, steps=arguments.steps)),
     )
 
@@ -130,21 +132,27 @@ def greedy_actions(env: Any, options: OptionSet, positions: np.ndarray) -> jax.A
     return jax.jit(jax.vmap(at))(jnp.asarray(positions))
 
 
+def read_rows(results: Path) -> dict[str, Any]:
+    """The rows that were made."""
+    files = {row: results / f"{row}.json" for row in ROWS}
+    return {row: json.loads(path.read_text()) for row, path in files.items() if path.exists()}
+
+
 def table(results: Path) -> str:
     """The page's table: of each row's options the ranges over seeds."""
     lines = [
         "| row | scenario, recipe | options | worst share of optimal | end by themselves, worst | steps |",
         "|" + " --- |" * 6,
     ]
-    for row, (scenario, recipe_name, _, num) in ROWS.items():
-        result = json.loads((results / f"{row}.json").read_text())
+    for row, result in read_rows(results).items():
+        scenario, recipe_name, *_ = ROWS[row]
         reports = [report for seed in result["reports"] for report in seed]
         shares = [share for seed in result.get("share_of_optimal", []) for share in seed]
         lengths = [report["mean_length"] for report in reports]
         cells = (
             f"`{row}`",
             f"{scenario}, {recipe_name}",
-            f"{2 * num} x {len(result['reports'])} seeds",
+            f"{len(result['reports'][0])} x {len(result['reports'])} seeds",
             f"{min(shares):.3f}" if shares else "-",
             f"{min(report['share_terminated'] for report in reports):.0%}",
             f"{min(lengths):.0f} to {max(lengths):.0f}",
@@ -159,8 +167,9 @@ def alignment(results: Path) -> str:
         "| row | option | x: end over start | random play | y: end over start | random play | end by themselves |",
         "|" + " --- |" * 7,
     ]
-    for row in ("align-axes", "align-symmetric", "hetero-pair", "hetero-trio"):
-        seeds = json.loads((results / f"{row}.json").read_text())["reports"]
+    shown = {row: result["reports"] for row, result in read_rows(results).items() if ROWS[row][1] == "ours"}
+    shown.pop("oracle", None)
+    for row, seeds in shown.items():
         for index in range(4):
             each = [seed[index] for seed in seeds]
             cells = [f"`{row}`", each[0]["name"]]

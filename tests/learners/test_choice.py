@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cooptions.errors import ConfigError
-from cooptions.learners.choice import ChoiceConfig, choose, draw_alike, draw_together
+from cooptions.learners.choice import ChoiceConfig, choose, draw_together
 from cooptions.types import MacroStep, restart
 
 KEY = jax.random.key(0)
@@ -19,16 +19,13 @@ INDEPENDENT = ChoiceConfig(exploration="independent")
 VALUED = ChoiceConfig(valued=True)
 
 
-def batched(one):
-    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (NUM, *leaf.shape)), one)
-
-
-def timestep(active=-1, mask=None):
+def timestep(active=-1, mask=None, num=NUM):
     """The same moment in many environments: which option is active, and what may be done."""
     mask = jnp.ones((AGENTS, ACTIONS), bool) if mask is None else jnp.asarray(mask)
     nothing = jnp.zeros(OPTIONS, bool)
     macro = MacroStep(jnp.int32(active), jnp.int32(0), jnp.zeros(AGENTS, jnp.int32), nothing, nothing, mask)
-    return batched(dataclasses.replace(restart(jnp.zeros((AGENTS, 1)), mask, 0), macro=macro))
+    one = dataclasses.replace(restart(jnp.zeros((AGENTS, 1)), mask, 0), macro=macro)
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num, *leaf.shape)), one)
 
 
 def values(*of_actions):
@@ -73,24 +70,6 @@ def test_only_offered_options_are_drawn_and_only_members_vote():
     assert (action == [0, 3, 3]).all()
     mask[:, 3] = False
     assert (draw_together(timestep(mask=mask), jnp.zeros((NUM, AGENTS), jnp.int32), 1.0, key=KEY) == 0).all()
-
-
-@pytest.mark.parametrize("options", [True, False])
-def test_exploring_alike_the_team_does_one_primitive(options):
-    now = timestep() if options else batched(restart(jnp.zeros((AGENTS, 1)), jnp.ones((AGENTS, PRIMITIVES), bool), 0))
-    config = ChoiceConfig(alike=0.5, option_share=0.0)
-    explored = chosen(config, [0.0, 1.0], now, 1.0)
-    assert set(explored.ravel()) == {0, 1}
-    assert (explored == explored[:, :1]).all(axis=1).mean() == pytest.approx(0.5 + 0.5 * 2 / 2**AGENTS, abs=0.05)
-    assert (chosen(config, [0.0, 1.0], now, 0.0) == 1).all()
-    assert (chosen(config.when_evaluated, [0.0, 1.0], now, 1.0) == 0).all(axis=1).mean() < 0.3
-
-
-def test_who_cannot_do_what_the_team_drew_does_its_own():
-    mask = np.ones((NUM, AGENTS, PRIMITIVES), bool)
-    mask[:, 0, 1] = False
-    action = np.asarray(draw_alike(jnp.asarray(mask), jnp.zeros((NUM, AGENTS), jnp.int32), 1.0, key=KEY))
-    assert set(map(tuple, action)) == {(0, 0, 0), (0, 1, 1)}
 
 
 def test_options_are_chosen_greedily_only_if_they_have_values():
@@ -144,7 +123,5 @@ def test_evaluation_explores_primitives_alone_and_chooses_options_only_if_told()
 def test_wrong_values_name_the_field():
     with pytest.raises(ConfigError, match="choice.option_share must lie"):
         ChoiceConfig(option_share=1.5)
-    with pytest.raises(ConfigError, match="choice.alike must lie"):
-        ChoiceConfig(alike=-0.5)
     with pytest.raises(ConfigError, match="choice.patience must not be negative"):
         ChoiceConfig(patience=-0.1)

@@ -14,7 +14,7 @@ from cooptions.types import MacroStep, TimeStep
 
 @dataclass(frozen=True)
 class ChoiceConfig:
-    """How a team explores, and what joint options are to it. Without any in the environment, only `alike` matters."""
+    """What joint options are to a learner. Without options in the environment, nothing here matters."""
 
     valued: bool = False
     """Whether options have values of their own, learned on every step that is consistent with them, for which they
@@ -25,9 +25,6 @@ class ChoiceConfig:
     option_share: float = 0.1
     """How many of the decisions that explore are an option, where the coin is shared. An option lasts many steps, so
     that it leads the team for a much larger share of them."""
-    alike: float = 0.0
-    """How many of the decisions that explore are one primitive for the whole team, drawn with a shared coin: what takes
-    several agents at once, such as lifting something heavy, is hardly ever done by agents that draw on their own."""
     patience: float = 0.0
     """How much less than the best choice, relative to that, an active option may be worth to a member before it
     votes against going on; the environment's `keep` says how many must. 0 with `keep=all` is the paper's rule."""
@@ -36,13 +33,12 @@ class ChoiceConfig:
 
     def __post_init__(self) -> None:
         require(0 <= self.option_share <= 1, f"choice.option_share must lie in [0, 1], not {self.option_share}")
-        require(0 <= self.alike <= 1, f"choice.alike must lie in [0, 1], not {self.alike}")
         require(self.patience >= 0, f"choice.patience must not be negative, not {self.patience}")
 
     @property
     def when_evaluated(self) -> "ChoiceConfig":
         """The choice of a team that is evaluated: exploration, if any, is of primitives alone."""
-        return replace(self, valued=self.valued and self.evaluated, exploration="shared", option_share=0.0, alike=0.0)
+        return replace(self, valued=self.valued and self.evaluated, exploration="shared", option_share=0.0)
 
 
 def greedy(values: Float[Array, "*batch action"], mask: Bool[Array, "*batch action"]) -> Int[Array, "*batch"]:
@@ -82,33 +78,16 @@ def choose(
 ) -> Int[Array, "env agent"]:
     """What the team does. `values` are of the primitives, and of the options if they have any."""
     macro, mask = timestep.macro, timestep.action_mask
-    own_key, alike_key, team_key = jax.random.split(key, 3)
     if macro is None:
-        own = epsilon_greedy(values, mask, epsilon, key=own_key)
-        return draw_alike(mask, own, epsilon * config.alike, key=alike_key)
+        return epsilon_greedy(values, mask, epsilon, key=key)
+    own_key, team_key = jax.random.split(key)
     primitive = _primitive(mask, macro)
     values = _padded(values, mask)
     explored = mask if config.exploration == "independent" else mask & primitive
     own = epsilon_greedy(values, mask if config.valued else mask & primitive, epsilon, key=own_key, explored=explored)
-    own = draw_alike(mask & primitive, own, epsilon * config.alike, key=alike_key)
     if config.exploration == "shared" and config.option_share > 0:
         own = draw_together(timestep, own, epsilon * config.option_share, key=team_key)
     return _going_on(config, values, timestep, own)
-
-
-def draw_alike(
-    mask: Bool[Array, "env agent action"],
-    action: Int[Array, "env agent"],
-    probability: Float[Array, ""] | float,
-    *,
-    key: PRNGKeyArray,
-) -> Int[Array, "env agent"]:
-    """The whole team draws one action now and then, and whoever can do it does."""
-    coin_key, action_key = jax.random.split(key)
-    drawn = uniform_action(mask.any(axis=1), key=action_key)[:, None]
-    draws = jax.random.uniform(coin_key, drawn.shape) < probability
-    can = jnp.take_along_axis(mask, jnp.broadcast_to(drawn[..., None], (*action.shape, 1)), axis=2)[..., 0]
-    return jnp.where(draws & can, drawn, action)
 
 
 def draw_together(

@@ -36,9 +36,9 @@ class OptionsConfig:
     """Taken off the reward of every step, so that an option ends when little is left to gain."""
     effort: float = 0.003
     """Taken off for each agent that does not stand still, so that nobody wanders where it gains nothing."""
-    margin: float = 0.01
+    margin: float = 0.005
     """By how much an action must be worth more than standing still, or than ending, to be taken when the option is
-    executed. A move that helps is worth at least a step's cost more: somewhat less tells it from one that does not."""
+    executed. A move that helps is worth at least a step's cost more: much less tells it from one that does not."""
     still_ends: bool = True
     """Whether an agent that would rather stand still wants to end. To end alone is to stand still, so that it gives up
     nothing; and one that cannot see that nothing is left to gain does not hold up those who can."""
