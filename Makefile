@@ -10,7 +10,7 @@ demo: $(READY)
 	$(BIN)/cooptions compare runs/demo-iql runs/demo --out runs/demo
 
 # Most of the time is compilation, which uses one core: two processes, each with whole files.
-TESTS := $(BIN)/python -m pytest -q -n 2 --dist loadfile
+TESTS := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 test: $(READY)
 	$(TESTS)

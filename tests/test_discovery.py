@@ -161,6 +161,7 @@ def test_bad_input_is_one_line(run_path, arguments, message, capsys, tmp_path, m
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_heterogeneous_figure(tmp_path):
     main(["discover", "grid-4x4-2p,types=12", "--out", str(tmp_path / "run"), *FLAGS])
     with open_run(tmp_path / "run", {}) as run:

@@ -11,12 +11,15 @@ from cooptions.liveness import array_bytes, working_bytes
 from cooptions.progress import Progress
 from cooptions.training import Stage
 
+TRIFLE = 20_000_000
+"""Bytes of state and data below which nobody needs to know what a step holds: to find out takes some seconds."""
+
 
 def stage_bytes(stage: Stage, data: Any, keys: Key[Array, " seed"]) -> int:
-    """Bytes of the training state and the data of all seeds, and, unless they are too large, of what a step holds."""
+    """Bytes of the training state and the data of all seeds, and of what a step holds, where that may matter."""
     state = jax.eval_shape(jax.vmap(lambda key, data: stage.init(data, key=key)), keys, data)
     lasting = tree_bytes((state, data))
-    if lasting > device_bytes():
+    if not TRIFLE < lasting < device_bytes():
         return lasting
     step = jax.vmap(lambda state, data, key: stage.step(state, data, key=key))
     return lasting + working_bytes(step, state, data, keys)

@@ -15,6 +15,7 @@ from cooptions.config import Config
 from cooptions.discovery import Spectrum, fit_representation, fit_spectrum, untrained_spectrum
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
+from cooptions.learners.networks import Network
 from cooptions.learners.q_learning import QLearner
 from cooptions.learning import Learning, learn
 from cooptions.options.base import AbstractOptions
@@ -63,9 +64,10 @@ def spectrum_stage(config: Config, run: RunDirectory, progress: Progress) -> Spe
 
 def option_tasks_of(config: Config, run: RunDirectory, progress: Progress) -> OptionTask:
     """What the options of every seed are trained on."""
-    representation = representation_stage(config, run, progress)
-    spectrum = spectrum_stage(config, run, progress)
-    keys = config.keys("starts")
+    return _tasks(config, representation_stage(config, run, progress), spectrum_stage(config, run, progress))
+
+
+def _tasks(config: Config, representation: Any, spectrum: Spectrum) -> OptionTask:
     return option_tasks(
         config.env,
         config.columns,
@@ -74,20 +76,23 @@ def option_tasks_of(config: Config, run: RunDirectory, progress: Progress) -> Op
         representation,
         spectrum,
         config.eigenoptions,
-        keys,
+        config.keys("starts"),
     )
 
 
 def options_stage(config: Config, run: RunDirectory, progress: Progress) -> OptionSet:
     """The option set of every seed."""
-    tasks = option_tasks_of(config, run, progress)
-    keys = config.keys("options")
-    training = OptionTraining(QLearner(config.options.learner))
-    like = jax.eval_shape(jax.vmap(lambda key, task: training.init(task, key=key)), keys, tasks).network
+    found = representation_stage(config, run, progress), spectrum_stage(config, run, progress)
+    keys, training = config.keys("options"), OptionTraining(QLearner(config.options.learner))
+
+    def untrained(*found: Any) -> Network:
+        tasks = _tasks(config, *found)
+        return jax.vmap(lambda key, task: training.init(task, key=key))(keys, tasks).network
+
     network = run.stage(
         "options",
-        lambda: train_options(config.options, tasks, keys, directory=run.path, progress=progress),
-        partial(fill, like),
+        lambda: train_options(config.options, _tasks(config, *found), keys, directory=run.path, progress=progress),
+        partial(fill, jax.eval_shape(untrained, *found)),
     )
     return option_set(config.options, network, config.eigenoptions, config.env.noop)
 

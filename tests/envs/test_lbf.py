@@ -13,7 +13,9 @@ from cooptions.errors import ConfigError
 NUM_STARTS = 40_000
 
 
-@pytest.mark.parametrize(("grid_size", "num_agents", "num_apples"), [(15, 4, 3), (15, 3, 5), (8, 2, 2)])
+@pytest.mark.parametrize(
+    ("grid_size", "num_agents", "num_apples"), [(15, 4, 3), pytest.param(15, 3, 5, marks=pytest.mark.slow), (8, 2, 2)]
+)
 def test_transitions_equal_jumanjis(grid_size, num_agents, num_apples):
     env = Foraging(grid_size, num_agents, num_apples, coop="none")  # so that random play eats
     stock = LevelBasedForaging(generator=RandomGenerator(grid_size, num_agents, num_apples, fov=grid_size))

@@ -41,7 +41,11 @@ OPTIONS = [
 
 @pytest.mark.parametrize(
     ("command", "scenario"),
-    [("discover", "my_figure_env:env"), ("run", "probe-truncated"), ("discover", "overcooked-forced_coord")],
+    [
+        ("discover", "my_figure_env:env"),
+        pytest.param("run", "probe-truncated", marks=pytest.mark.slow),
+        ("discover", "overcooked-forced_coord"),
+    ],
 )
 def test_runs_on_any_kind_of_features_end_in_their_pictures(command, scenario, tmp_path, monkeypatch):
     """Continuous features, a single one, categorical ones."""

@@ -75,7 +75,7 @@ def play(probe, learner, state):
     [
         pytest.param("truncated", NETWORK, "local", 80_000, 5.0, marks=pytest.mark.slow),
         ("matching", NETWORK, "joint", 24_000, 1.0),
-        ("recall", MEMORY, "joint", 24_000, 1.0),
+        pytest.param("recall", MEMORY, "joint", 24_000, 1.0, marks=pytest.mark.slow),
         pytest.param("two_step", APART, "local", 24_000, 1.0, marks=pytest.mark.slow),
     ],
 )
