@@ -11,7 +11,7 @@ from cooptions.liveness import array_bytes, working_bytes
 from cooptions.progress import Progress
 from cooptions.training import Stage
 
-TRIFLE = 20_000_000
+TRIFLE = 2_000_000
 """Bytes of state and data below which nobody needs to know what a step holds: to find out takes some seconds."""
 
 
