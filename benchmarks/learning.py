@@ -31,6 +31,8 @@ _MEET = (
     "--learning.evaluations 20"
 )
 
+_TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
+
 STUDIES: dict[str, dict[str, str]] = {
     "it-learns": {
         "iql": f"lbf-8x8-2p-2f --method iql {_SMALL} 2000000",
@@ -52,8 +54,9 @@ STUDIES: dict[str, dict[str, str]] = {
     "meeting": {
         "iql": f"{_MEET} --method iql",
         "handmade": f"{_MEET} --method iql+handmade",
-        "hit": f"{_MEET} --method iql+hit --options.learner.steps 300000 --laplacian.num-eigenfunctions 2",
-        "kron": f"{_MEET} --method iql+kron --options.learner.steps 300000 --laplacian.num-eigenfunctions 2",
+        "hit": f"{_MEET} --method iql+hit {_TWO}",
+        "hit-gather": f"{_MEET} --method iql+hit {_TWO} --learning.macro.num-options 1",
+        "kron": f"{_MEET} --method iql+kron {_TWO}",
     },
 }
 """Studies: each run's name and what `cooptions train` is told."""
