@@ -14,22 +14,11 @@ import jax
 import jax.numpy as jnp
 
 from cooptions.artifacts import provenance
-from cooptions.nn import Convolution
+from cooptions.nn import Convolution, patches_times, rows_times
 
 HEIGHT, WIDTH, CHANNELS = 5, 8, 26
-SHAPES = {"40 options x 2 agents": (80, 128, 16), "10 seeds": (10, 256, 32)}
+SHAPES = {"40 options x 2 agents": (80, 128, 16), "10 seeds": (10, 256, 32), "320 options, executed": (320, 1, 16)}
 """Members, pictures for each, and channels of the layers."""
-
-
-def patches(layer: Convolution, x: jax.Array) -> jax.Array:
-    """The same convolution as one product with patches of single cells."""
-    kernel, *_, num_out = layer.weight.shape
-    height, width = x.shape[-3:-1]
-    before, after = (kernel - 1) // 2, kernel // 2
-    x = jnp.pad(x, [(0, 0)] * (x.ndim - 3) + [(before, after)] * 2 + [(0, 0)])
-    shifts = [(row, column) for row in range(kernel) for column in range(kernel)]
-    cut = [x[..., row : row + height, column : column + width, :] for row, column in shifts]
-    return jnp.concatenate(cut, axis=-1) @ layer.weight.reshape(-1, num_out) + layer.bias
 
 
 def grouped(layer: Convolution, x: jax.Array) -> jax.Array:
@@ -38,7 +27,11 @@ def grouped(layer: Convolution, x: jax.Array) -> jax.Array:
     return jax.lax.conv_general_dilated(x, layer.weight, (1, 1), "SAME", dimension_numbers=dimensions) + layer.bias
 
 
-WAYS: dict[str, Callable] = {"rows": lambda layer, x: layer(x), "patches": patches, "grouped": grouped}
+WAYS: dict[str, Callable] = {
+    "rows": lambda layer, x: rows_times(x, layer.weight) + layer.bias,
+    "patches": lambda layer, x: patches_times(x, layer.weight) + layer.bias,
+    "grouped": grouped,
+}
 
 
 def milliseconds(way: Callable, members: int, pictures: int, channels: int, repeats: int) -> float:

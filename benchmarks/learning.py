@@ -7,8 +7,7 @@ A run that was stopped early counts up to its last evaluation, and is marked; th
 """
 
 import json
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,11 @@ import tyro
 from cooptions.artifacts import RunDirectory, write_json
 from cooptions.cli import main as cooptions
 from cooptions.comparison import compare, markdown_table
+from cooptions.config import config_of_run
 from cooptions.errors import require
 from cooptions.evaluation import Scores
 from cooptions.figures.curves import plot_learning_curves
+from cooptions.learning import Learning
 from cooptions.training import MetricsFile
 
 _SMALL = "--seeds 5 --learning.evaluations 25 --learning.learner.steps"
@@ -39,8 +40,8 @@ STUDIES: dict[str, dict[str, str]] = {
         "vdn": f"lbf-8x8-2p-2f --method vdn {_SMALL} 2000000",
         "ippo": f"lbf-8x8-2p-2f --method ippo {_SMALL} 3000000",
         "mappo": f"lbf-8x8-2p-2f --method mappo {_SMALL} 3000000",
-        "vdn-cooks": "overcooked-cramped_room --method vdn --seeds 5 --learning.learner.steps 4000000",
-        "ippo-cooks": "overcooked-cramped_room --method ippo --seeds 5 --learning.learner.steps 6000000",
+        "cooks/vdn": "overcooked-cramped_room --method vdn --seeds 5 --learning.learner.steps 4000000",
+        "cooks/ippo": "overcooked-cramped_room --method ippo --seeds 5 --learning.learner.steps 6000000",
     },
     "options": {
         "iql": f"{_FORAGE} --method iql",
@@ -59,7 +60,7 @@ STUDIES: dict[str, dict[str, str]] = {
         "kron": f"{_MEET} --method iql+kron {_TWO}",
     },
 }
-"""Studies: each run's name and what `cooptions train` is told."""
+"""Studies: each run's name, which ends with what curves call it, and what `cooptions train` is told."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,10 @@ class Arguments:
     """What should be known about where these runs were made."""
     table: bool = False
     """Only print the table of what is in `out`."""
+    at: int = 0
+    """Over how many steps the table looks; 0 for all."""
+    reach: float = 90.0
+    """Also print after how many steps each seed first reached this score."""
 
     def __post_init__(self) -> None:
         require(self.study in STUDIES, f"study: unknown {self.study!r}; there are {', '.join(STUDIES)}")
@@ -90,19 +95,19 @@ def collected(name: str, command: str, run: RunDirectory, note: str) -> dict[str
     """What is kept of a run: each seed's mean of every score, at every evaluation so far."""
     rows = MetricsFile(run.file("metrics", "learning.jsonl")).rows()
     require(len(rows) > 0, f"{run.path}: nothing was evaluated; run it, or leave {name} out with --only")
-    learning = run.configs["learning"]["learning"]
-    interval = learning["learner"]["steps"] // learning["evaluations"]
+    steps = Learning.of(config_of_run(run).learning).steps
     entry = run.manifest.get("learning", {})
     prefix = "evaluated "
     return {
         "command": f"cooptions train {command}",
         "scenario": command.split()[0],
-        "steps": [round(row["step"] * interval) for row in rows],
+        "steps": steps[: len(rows)].tolist(),
         "scores": {
             key.removeprefix(prefix): [[round(score, 3) for score in row[key]] for row in rows]
             for key in rows[0]
             if key.startswith(prefix)
         },
+        "led": [[round(share, 3) for share in row["led"]] for row in rows if "led" in row],
         "finished": bool(entry),
         "seconds": entry.get("seconds"),
         "made_by": entry.get("made_by"),
@@ -114,7 +119,20 @@ def scores_of(name: str, kept: dict[str, Any]) -> Scores:
     """A run's own score, as tables and curves want it."""
     metric = next(iter(kept["scores"]))
     values = np.array(kept["scores"][metric]).T[..., None]
-    return Scores(re.sub("-cooks$", "", name), kept["scenario"], metric, np.array(kept["steps"]), values)
+    return Scores(Path(name).name, kept["scenario"], metric, np.array(kept["steps"]), values)
+
+
+def until(scores: Scores, at: int) -> Scores:
+    """The scores up to the last evaluation within so many steps."""
+    num = int(np.searchsorted(scores.steps, at, side="right"))
+    require(num > 0, f"at: {scores.name} was first evaluated after {scores.steps[0]} steps, not {at}")
+    return replace(scores, steps=scores.steps[:num], values=scores.values[:, :num])
+
+
+def steps_to_reach(scores: Scores, score: float) -> list[int | None]:
+    """For each seed the steps before its first evaluation of at least this score."""
+    reached = scores.values[..., 0] >= score
+    return [int(scores.steps[row.argmax()]) if row.any() else None for row in reached]
 
 
 def make(arguments: Arguments) -> None:
@@ -136,7 +154,9 @@ def main(arguments: Arguments) -> None:
                 kept[name] = collected(name, command, run, arguments.note)
         write_json(path, {name: kept[name] for name in STUDIES[arguments.study] if name in kept})
     scores = [scores_of(name, kept) for name, kept in json.loads(path.read_text()).items()]
-    print(markdown_table(compare(scores)))
+    print(markdown_table(compare([until(each, arguments.at) if arguments.at else each for each in scores])))
+    for each in scores:
+        print(f"{each.name}: {arguments.reach:g} reached after {steps_to_reach(each, arguments.reach)} steps")
     plot_learning_curves(scores).savefig(arguments.out / f"{arguments.study}.png", dpi=110)
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cooptions import artifacts
 from cooptions.artifacts import config_json, fill, named_leaves, open_run, write_bytes
 from cooptions.errors import ArtifactError
 
@@ -169,3 +170,17 @@ def test_config_json_names_the_class():
         sizes: tuple[int, ...] = (1, 2)
 
     assert config_json(Outer(Inner())) == {"type": "Outer", "inner": {"type": "Inner", "rate": 0.1}, "sizes": [1, 2]}
+
+
+def test_seconds_of_a_stopped_stage_count(tmp_path, monkeypatch):
+    clock = iter([0.0, 100.0, 1000.0, 1007.0])
+    monkeypatch.setattr(artifacts.time, "perf_counter", lambda: next(clock))
+
+    def stop():
+        raise KeyboardInterrupt
+
+    with open_run(tmp_path, {"a": {}}) as run:
+        with pytest.raises(KeyboardInterrupt):
+            run.stage("a", stop, dict)
+        run.stage("a", lambda: TREE, dict)
+        assert run.manifest["a"]["seconds"] == 107.0

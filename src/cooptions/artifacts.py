@@ -62,11 +62,21 @@ class RunDirectory:
         write_json(self.file("config.json"), {**known, **stages})
 
     def stage(self, name: str, make: Callable[[], Tree], restore: Callable[[dict[str, np.ndarray]], Tree]) -> Tree:
-        """The artefact of a stage: restored from its arrays where it was finished before, else made and saved."""
+        """The artefact of a stage: restored from its arrays where it was finished before, else made and saved.
+
+        The seconds it took are those of all sessions, but for any that was killed.
+        """
         if name in self.manifest:
             return restore(self.load(name))
-        begun = time.perf_counter()
-        tree = jax.block_until_ready(make())
+        path = self.file("stopped.json")
+        earlier = _read_json(path)
+        begun = time.perf_counter() - earlier.get(name, 0.0)
+        try:
+            tree = jax.block_until_ready(make())
+        except BaseException:  # stopped or failed: what it took counts once it is finished
+            with contextlib.suppress(OSError):
+                write_json(path, {**earlier, name: time.perf_counter() - begun})
+            raise
         self.save(name, tree, seconds=time.perf_counter() - begun)
         return tree
 

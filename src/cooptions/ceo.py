@@ -150,7 +150,8 @@ def _walk(
     """The walk of a cycle: at random, and from the second on with the options that are known."""
     if options is None:
         return walk_stage(config, run, progress)
-    env, keys, policy = MacroEnv(config.env, options), config.keys(f"walk {number}"), TeamDraw(ceo.option_share)
+    env, policy = MacroEnv(config.env, options, foresight=False), TeamDraw(ceo.option_share)
+    keys = config.keys(f"walk {number}")
     return run.stage(
         "walk",
         lambda: walk(env, config.walk, keys, policy=policy, progress=progress),

@@ -41,13 +41,17 @@ class MLP(eqx.Module):
         return x @ self.weights[-1] + self.biases[-1]
 
 
+FEW = 4
+"""Pictures of one member up to which patches are multiplied, not rows."""
+
+
 class Convolution(eqx.Module):
-    """A convolution of stride 1 that keeps the size, as matrix products.
+    """A convolution of stride 1 that keeps the size, as matrix products (`benchmarks/convolution.py`).
 
     Members with weights of their own (seeds, options, agents) would make a grouped convolution, which is slow. A member
     with many pictures multiplies whole rows of them with a banded matrix: much of that is zeros, and yet it is faster
-    than patches of single cells, with all their copying (`benchmarks/convolution.py`). For a few pictures the banded
-    matrix would be larger than they are, and patches are better.
+    than patches of single cells, with all their copying. For a single picture, as where every environment executes an
+    option of its own, the banded matrix would be much larger than the picture, and patches are faster.
     """
 
     weight: Float[Array, "row column in out"]
@@ -59,11 +63,11 @@ class Convolution(eqx.Module):
         self.bias = jnp.zeros(num_out)
 
     def __call__(self, x: Float[Array, "*batch height width in"]) -> Float[Array, "*batch height width out"]:
-        few = np.prod(x.shape[:-3]) < 4
-        return (_patches_times(x, self.weight) if few else _rows_times(x, self.weight)) + self.bias
+        times = patches_times if np.prod(x.shape[:-3]) < FEW else rows_times
+        return times(x, self.weight) + self.bias
 
 
-def _patches_times(
+def patches_times(
     x: Float[Array, "*batch height width in"], weight: Float[Array, "row column in out"]
 ) -> Float[Array, "*batch height width out"]:
     kernel, _, num_in, num_out = weight.shape
@@ -75,7 +79,7 @@ def _patches_times(
     return jnp.concatenate(patches, axis=-1) @ weight.reshape(kernel * kernel * num_in, num_out)
 
 
-def _rows_times(
+def rows_times(
     x: Float[Array, "*batch height width in"], weight: Float[Array, "row column in out"]
 ) -> Float[Array, "*batch height width out"]:
     kernel, _, num_in, num_out = weight.shape

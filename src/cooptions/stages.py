@@ -111,6 +111,13 @@ def task_env(config: Config, run: RunDirectory, progress: Progress) -> AbstractE
         options = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (config.seeds, *leaf.shape)), given)
     else:
         options = options_stage(config, run, progress)
+    return with_options(config, options)
+
+
+def with_options(config: Config, options: AbstractOptions) -> AbstractEnv:
+    """The environment with as many of the options as are to be used, as the learner needs it."""
+    macro = config.learning.macro
+    assert macro is not None, "the task is learned without options"
     num = macro.num_options or options.num_options
     require(num <= options.num_options, f"macro.num_options is {num}; the set has {options.num_options}")
     return macro.around(config.env, options.first(num), foresight=config.learning.learner.intra_option)

@@ -110,7 +110,7 @@ def test_interrupted_between_two_groups_it_goes_on_with_the_second(fake, reprodu
     learned = next(
         path for path in (tmp_path / "runs/reproduction/groups").iterdir() if (path / "summary.json").exists()
     )
-    before = json.loads((learned / "summary.json").read_text())["seconds"]
+    before = json.loads((learned / "stopped.json").read_text())["learning"]
     assert RunDirectory(learned).manifest["learning"]["seconds"] >= round(before, 3)
 
 

@@ -1,8 +1,8 @@
 """Functions that stand for one feature, as functions of that feature alone.
 
-A learned function of x holds a little of y, most of all where the walk seldom comes: with x aligned, aligning y as well
-changed it by up to 6% of what there was to gain (open 15x15 grid, four agents), and an option that follows it does
-both. In the basis `axes`, where a function is to stand for one feature, it is averaged over what the others may be.
+A learned function of x holds a little of y, most of all where the walk seldom comes, as where both are aligned; an
+option that follows it then aligns both (docs/options.md). In the basis `axes`, where a function is to stand for one
+feature, it is averaged over what the others may be.
 """
 
 from collections.abc import Callable

@@ -18,6 +18,7 @@ from cooptions.memory import stage_bytes
 from cooptions.options.train import option_set
 from cooptions.reproduction.plan import Group, Plan
 from cooptions.reproduction.rows import Block
+from cooptions.stages import with_options
 
 
 @dataclass(frozen=True)
@@ -68,17 +69,14 @@ def like_task_env(config: Config, num_seeds: int) -> AbstractEnv:
     """The shapes of `task_env`, of so many seeds, before anything was discovered."""
     if not config.discovers:
         return config.env
-    assert config.learning.macro is not None
-    macro, env, learner = config.learning.macro, config.env, config.options.learner
+    env, learner = config.env, config.options.learner
     num_outputs = env.num_actions + 1 - learner.fixed_last
     front = (num_seeds, len(config.eigenoptions))
 
     def make(key: Any) -> AbstractEnv:
         network = init_team(env, learner.network, num_outputs, key=key)
         network = jax.tree.map(lambda leaf: jax.numpy.zeros((*front, *leaf.shape)), network)
-        options = option_set(config.options, network, config.eigenoptions, env.noop)
-        chosen = options.first(macro.num_options or options.num_options)
-        return macro.around(env, chosen, foresight=config.learning.learner.intra_option)
+        return with_options(config, option_set(config.options, network, config.eigenoptions, env.noop))
 
     return jax.eval_shape(make, jax.random.key(0))
 

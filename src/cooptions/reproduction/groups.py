@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 from cooptions.artifacts import Json, RunDirectory, config_json, open_run, write_bytes, write_json
 from cooptions.config import config_of_run
 from cooptions.envs.base import AbstractEnv
-from cooptions.errors import ArtifactError, Interrupted
+from cooptions.errors import ArtifactError
 from cooptions.evaluation import save_scores
 from cooptions.learning import learn, metric_names, scores_by_metric
 from cooptions.progress import Progress
@@ -34,22 +33,14 @@ def learn_together(group: Group, envs: Sequence[AbstractEnv], runs: Path, progre
     with open_run(group_path(group, shared, runs), {"learning": shared}) as where:
         if "learning" not in where.manifest:
             progress.console.print(f"[bold]{'; '.join(map(str, group.blocks))}[/]")
-            _learn(group, concatenate(envs), where, progress)
+            keys = jnp.concatenate([block.config.keys("learning") for block in group.blocks])
+            config, data = group.blocks[0].config.learning, concatenate(envs)
+            where.stage(
+                "learning",
+                lambda: learn(config, data, keys, directory=where.path, progress=progress),
+                lambda arrays: arrays,
+            )
         return where
-
-
-def _learn(group: Group, envs: AbstractEnv, where: RunDirectory, progress: Progress) -> None:
-    """Learn, and keep count of the seconds over interruptions."""
-    keys = jnp.concatenate([block.config.keys("learning") for block in group.blocks])
-    path = where.file("summary.json")
-    before = json.loads(path.read_text())["seconds"] if path.exists() else 0.0
-    begun = time.perf_counter()
-    try:
-        learned = learn(group.blocks[0].config.learning, envs, keys, directory=where.path, progress=progress)
-    except (Interrupted, KeyboardInterrupt):
-        where.summarise(seconds=before + time.perf_counter() - begun)
-        raise
-    where.save("learning", jax.block_until_ready(learned), seconds=before + time.perf_counter() - begun)
 
 
 def group_config(group: Group, runs: Path) -> Json:

@@ -108,7 +108,7 @@ def return_table(evidence: Evidence) -> str:
 
 
 def time_table(evidence: Evidence) -> str:
-    """How long all rows took, by device, and would take with JaxMARL's scripts."""
+    """How long the rows took whose time was measured, by device, and would take with JaxMARL's scripts."""
     devices = dict.fromkeys(block["made_by"]["device"] for each in evidence.scored for block in each.blocks)
     return _table(
         ["device", "seeds", "minutes in all", "learning", "learning by Q-learning", "as many updates of JaxMARL's IQL"],
@@ -121,12 +121,10 @@ def _time_line(device: str, evidence: Evidence) -> list[str]:
     for each in evidence.scored:
         learner = each.settings["learning"]["learner"]
         for block in each.blocks:
-            if block["made_by"]["device"] == device:
+            mine = _learning_seconds(block)
+            if block["made_by"]["device"] == device and mine is not None:
                 num = len(block["seeds"])
-                mine, jaxmarl = (
-                    _learning_seconds(block),
-                    evidence.speeds.seconds("jaxmarl", each.scenario, learner, num),
-                )
+                jaxmarl = evidence.speeds.seconds("jaxmarl", each.scenario, learner, num)
                 seeds, whole, learning = seeds + num, whole + mine + block["discovery_seconds"], learning + mine
                 timed, theirs = timed + (mine if jaxmarl else 0.0), theirs + (jaxmarl or 0.0)
     return [device, str(seeds), *(_minutes(each) for each in (whole, learning, timed, theirs))]
@@ -167,17 +165,19 @@ def _millions(result: Result) -> str:
     return steps if result.fraction == 1 else f"{steps} ({result.fraction:g} of the paper's)"
 
 
-def _seconds(result: Result) -> float:
-    return sum(_learning_seconds(block) + block["discovery_seconds"] for block in result.blocks)
+def _seconds(result: Result) -> float | None:
+    learning = [_learning_seconds(block) for block in result.blocks]
+    known = [each for each in learning if each is not None]
+    return sum(known) + sum(block["discovery_seconds"] for block in result.blocks) if known == learning else None
 
 
-def _learning_seconds(block: dict) -> float:
-    """A block's share of the time that its group learned."""
-    return block["seconds"] * len(block["seeds"]) / block["members"]
+def _learning_seconds(block: dict) -> float | None:
+    """A block's share of the time that its group learned; `None` where that was not measured."""
+    return None if block["seconds"] is None else block["seconds"] * len(block["seeds"]) / block["members"]
 
 
-def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:.1f}"
+def _minutes(seconds: float | None) -> str:
+    return "?" if seconds is None else f"{seconds / 60:.1f}"
 
 
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
