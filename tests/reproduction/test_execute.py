@@ -107,11 +107,9 @@ def test_interrupted_between_two_groups_it_goes_on_with_the_second(fake, reprodu
     reproduce()
     assert [len(call) for call in fake.calls] == [2, 2, 2]
     assert fake.calls[1] == fake.calls[2]
-    learned = next(
-        path for path in (tmp_path / "runs/reproduction/groups").iterdir() if (path / "summary.json").exists()
-    )
-    before = json.loads((learned / "stopped.json").read_text())["learning"]
-    assert RunDirectory(learned).manifest["learning"]["seconds"] >= round(before, 3)
+    (stopped,) = (tmp_path / "runs/reproduction/groups").glob("*/stopped.json")
+    before = json.loads(stopped.read_text())["learning"]
+    assert RunDirectory(stopped.parent).manifest["learning"]["seconds"] >= round(before, 3)
 
 
 def test_stopped_while_handing_out_it_only_goes_on_handing_out(fake, reproduce, tmp_path, monkeypatch):
