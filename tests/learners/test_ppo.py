@@ -254,7 +254,9 @@ def test_pictures_are_learned_from(critic):
     assert channels == [26, 52 if critic == "joint" else 26]
     after, metrics = jax.eval_shape(lambda state: learner.step(state, env, key=jax.random.key(0)), state)
     assert jax.tree.structure(after) == jax.tree.structure(state)
-    assert {"reward", "deliveries", "episodes", "policy_loss", "value_loss", "entropy", "clipped"} == set(metrics)
+    assert {"reward", "led", "deliveries", "episodes", "policy_loss", "value_loss", "entropy", "clipped"} == set(
+        metrics
+    )
 
 
 def test_wrong_values_name_the_field():

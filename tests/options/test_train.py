@@ -234,7 +234,7 @@ def test_no_option_touches_another():
     for one_leaf, other in zip(jax.tree.leaves(left), jax.tree.leaves(right), strict=True):
         np.testing.assert_array_equal(one_leaf[0], other[0])
     alike = trained_from(jax.tree.map(lambda leaf: leaf.at[1].set(leaf[0]), begun), twice)
-    position = alike.runners.state.inner.position
+    position = alike.team.runners.state.inner.position
     assert (position[0] != position[1]).any(), "each explores by itself, even if all began alike"
 
 

@@ -4,7 +4,6 @@ import abc
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
@@ -107,10 +106,3 @@ class AbstractLearner(abc.ABC, Generic[State]):
         key: PRNGKeyArray,
     ) -> tuple[Float[Array, "env agent memory"], Int[Array, "env agent"]]:
         """What the team does when it is evaluated; `first` marks the beginning of an episode."""
-
-
-def episode_scores(env: AbstractEnv, ended: Bool[Array, "time env"], score: Float[Array, "time env score"]) -> Metrics:
-    """The mean result of the episodes that ended in a rollout, and how many did."""
-    number = ended.sum()
-    means = jnp.where(ended[..., None], score, 0.0).sum(axis=(0, 1)) / jnp.maximum(number, 1)
-    return {name: means[index] for index, name in enumerate(env.score_names)} | {"episodes": number.astype(jnp.float32)}

@@ -10,10 +10,11 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.rollout import Runners, start, tick, training_reward
+from cooptions.envs.rollout import training_reward
 from cooptions.errors import require
+from cooptions.learners.acting import Acting, Step, act
 from cooptions.learners.advantages import advantages, masked_mean, policy_losses, standardise, value_losses
-from cooptions.learners.base import AbstractLearner, LearnerConfig, episode_scores
+from cooptions.learners.base import AbstractLearner, LearnerConfig
 from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_team
 from cooptions.training import Metrics
 from cooptions.types import TimeStep
@@ -119,9 +120,9 @@ class PpoState(eqx.Module):
 
     networks: Both[Network]
     optimiser: Both[Any]
-    runners: Runners
-    first: Bool[Array, " env"]
-    memory: Both[Float[Array, "env agent memory"]]
+    team: Acting
+    """What it remembers is what the policy does."""
+    critic_memory: Float[Array, "env agent memory"]
     updates: Int[Array, ""]
 
 
@@ -140,9 +141,8 @@ class Ppo(AbstractLearner[PpoState]):
         return PpoState(
             networks=Both(actor, critic),
             optimiser=Both(config.optimiser.init(actor), config.optimiser.init(critic)),
-            runners=start(env, config.num_envs, key=env_key),
-            first=jnp.ones(config.num_envs, bool),
-            memory=Both(memory, memory),
+            team=Acting.begin(env, memory, key=env_key),
+            critic_memory=memory,
             updates=jnp.int32(0),
         )
 
@@ -176,48 +176,41 @@ class Ppo(AbstractLearner[PpoState]):
         """Let the team act for a rollout, and judge afterwards, all at once, how well it did."""
         frames = state.updates * self.steps_per_update
 
-        def act(carry: tuple[Runners, Array, Array], key: PRNGKeyArray) -> tuple[tuple[Runners, Array, Array], Any]:
-            runners, first, memory = carry
-            now = runners.timestep
-            action_key, env_key = jax.random.split(key)
+        def decide(memory: Array, timestep: TimeStep, first: Array, key: PRNGKeyArray) -> tuple[Array, Array, Array]:
             memory, log_policy = self.log_policy(
-                state.networks.actor, memory, now.observation[None], now.action_mask[None], first[None]
+                state.networks.actor, memory, timestep.observation[None], timestep.action_mask[None], first[None]
             )
-            action = jax.random.categorical(action_key, log_policy[0])
-            onward = tick(env, runners, action, key=env_key)
-            kept = Tick(
-                observation=now.observation,
-                action_mask=now.action_mask,
-                first=first,
-                valid=~now.last,
-                action=action,
-                log_probability=_taken(log_policy[0], action),
-                reward=training_reward(env, onward.timestep, frames),
-                discount=onward.timestep.discount,
-            )
-            return (onward, now.last, memory), (kept, onward.timestep.last, onward.timestep.score)
+            action = jax.random.categorical(key, log_policy[0])
+            return memory, action, _taken(log_policy[0], action)
 
-        begin = (state.runners, state.first, state.memory.actor)
-        keys = jax.random.split(key, self.config.rollout)
-        (runners, first, actor_memory), (ticks, ended, score) = jax.lax.scan(act, begin, keys)
-        critic_memory, value, advantage = self.judge(state, ticks, runners.timestep.observation, first)
-        batch = Batch(ticks, value, advantage, state.memory)
-        state = eqx.tree_at(
-            lambda s: (s.runners, s.first, s.memory), state, (runners, first, Both(actor_memory, critic_memory))
-        )
-        return state, batch, {"reward": ticks.reward.mean(), **episode_scores(env, ended, score)}
+        def keep(step: Step, log_probability: Array) -> Tick:
+            return Tick(
+                observation=step.before.observation,
+                action_mask=step.before.action_mask,
+                first=step.first,
+                valid=~step.before.last,
+                action=step.action,
+                log_probability=log_probability,
+                reward=training_reward(env, step.after, frames),
+                discount=step.after.discount,
+            )
+
+        team, ticks, metrics = act(env, state.team, self.config.rollout, decide, keep, key=key)
+        critic_memory, value, advantage = self.judge(state, ticks, team)
+        batch = Batch(ticks, value, advantage, Both(state.team.memory, state.critic_memory))
+        state = eqx.tree_at(lambda s: (s.team, s.critic_memory), state, (team, critic_memory))
+        return state, batch, metrics | {"reward": ticks.reward.mean()}
 
     def judge(
         self,
         state: PpoState,
         ticks: Tick,
-        final_observation: Shaped[Array, "env agent *shape"],
-        final_first: Bool[Array, " env"],
+        end: Acting,
     ) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent"], Float[Array, "time env agent"]]:
         """What the critic remembers after a rollout, what it expected at each tick, and the advantages."""
         critic = state.networks.critic
-        memory, value = self.values(critic, state.memory.critic, ticks.observation, ticks.first)
-        _, final_value = self.values(critic, memory, final_observation[None], final_first[None])
+        memory, value = self.values(critic, state.critic_memory, ticks.observation, ticks.first)
+        _, final_value = self.values(critic, memory, end.timestep.observation[None], end.first[None])
         reward, discount, valid = (
             jnp.broadcast_to(part[..., None], value.shape)
             for part in (ticks.reward, self.config.discount * ticks.discount, ticks.valid)

@@ -10,9 +10,10 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.rollout import Runners, start, tick, training_reward
+from cooptions.envs.rollout import training_reward
 from cooptions.errors import require
-from cooptions.learners.base import AbstractLearner, LearnerConfig, episode_scores
+from cooptions.learners.acting import Acting, Step, act
+from cooptions.learners.base import AbstractLearner, LearnerConfig
 from cooptions.learners.choice import ChoiceConfig, choose, state_value
 from cooptions.learners.networks import Network, apply_team, init_team
 from cooptions.learners.replay import Replay, add, empty, sample
@@ -113,9 +114,7 @@ class QState(eqx.Module):
     network: Network
     target: Network
     optimiser: optax.OptState
-    runners: Runners
-    first: Bool[Array, " env"]
-    memory: Float[Array, "env agent memory"]
+    team: Acting
     replay: Replay[Tick]
     memories: Replay[Array]
     """The agents' memory at the beginning of each rollout in `replay`."""
@@ -134,20 +133,16 @@ class QLearner(AbstractLearner[QState]):
         network_key, env_key = jax.random.split(key)
         num_outputs = self._num_valued(env) - config.fixed_last
         network = init_team(env, config.network, num_outputs, key=network_key)
-        runners = start(env, config.num_envs, key=env_key)
-        memory = self.init_memory(env, config.num_envs)
+        team = Acting.begin(env, self.init_memory(env, config.num_envs), key=env_key)
         actions = jnp.zeros((config.num_envs, env.num_agents), jnp.int32)
-        first = jnp.ones(config.num_envs, bool)
-        example = self._tick(env, runners.timestep, first, actions, runners.timestep, jnp.int32(0))
+        example = self._tick(env, Step(team.timestep, team.first, actions, team.timestep), jnp.int32(0))
         return QState(
             network=network,
             target=jax.tree.map(jnp.copy, network),
             optimiser=config.optimiser.init(network),
-            runners=runners,
-            first=first,
-            memory=memory,
+            team=team,
             replay=empty(example, config.ring_length),
-            memories=empty(memory, config.ring_length // config.rollout),
+            memories=empty(team.memory, config.ring_length // config.rollout),
             updates=jnp.int32(0),
         )
 
@@ -183,26 +178,20 @@ class QLearner(AbstractLearner[QState]):
         epsilon = config.epsilon(state.updates)
         frames = state.updates * self.steps_per_update
 
-        def act(carry: tuple[Runners, Array, Array], key: PRNGKeyArray) -> tuple[tuple[Runners, Array, Array], Any]:
-            runners, first, memory = carry
-            action_key, env_key = jax.random.split(key)
-            memory, values = self.values(state.network, memory, runners.timestep.observation[None], first[None])
-            action = choose(config.choice, values[0], runners.timestep, epsilon, key=action_key)
-            onward = tick(env, runners, action, key=env_key)
-            kept = self._tick(env, runners.timestep, first, action, onward.timestep, frames)
-            told = (onward.timestep.last, onward.timestep.score, _led(onward.timestep))
-            return (onward, runners.timestep.last, memory), (kept, told)
+        def decide(memory: Array, timestep: TimeStep, first: Array, key: PRNGKeyArray) -> tuple[Array, Array, None]:
+            memory, values = self.values(state.network, memory, timestep.observation[None], first[None])
+            return memory, choose(config.choice, values[0], timestep, epsilon, key=key), None
 
-        begin = (state.runners, state.first, state.memory)
-        keys = jax.random.split(key, config.rollout)
-        (runners, first, memory), (ticks, (ended, score, led)) = jax.lax.scan(act, begin, keys)
+        def keep(step: Step, _: None) -> Tick:
+            return self._tick(env, step, frames)
+
+        team, ticks, metrics = act(env, state.team, config.rollout, decide, keep, key=key)
         state = eqx.tree_at(
-            lambda s: (s.runners, s.first, s.memory, s.replay, s.memories),
+            lambda s: (s.team, s.replay, s.memories),
             state,
-            (runners, first, memory, add(state.replay, ticks), add(state.memories, state.memory[None])),
+            (team, add(state.replay, ticks), add(state.memories, state.team.memory[None])),
         )
-        metrics = {"reward": ticks.reward.mean(), "epsilon": epsilon, "led": led.mean()}
-        return state, metrics | episode_scores(env, ended, score)
+        return state, metrics | {"reward": ticks.reward.mean(), "epsilon": epsilon}
 
     def learn(self, state: QState, *, key: PRNGKeyArray) -> tuple[QState, Float[Array, ""]]:
         """Gradient steps; none of them counts before `learning_starts`.
@@ -301,32 +290,25 @@ class QLearner(AbstractLearner[QState]):
         """How many actions have values: all, or all but the options."""
         return env.num_actions - (0 if self.config.choice.valued else env.num_options)
 
-    def _tick(
-        self,
-        env: AbstractEnv,
-        timestep: TimeStep,
-        first: Bool[Array, " env"],
-        action: Int[Array, "env agent"],
-        outcome: TimeStep,
-        frames: Int[Array, ""],
-    ) -> Tick:
+    def _tick(self, env: AbstractEnv, step: Step, frames: Int[Array, ""]) -> Tick:
         """What replay keeps of a step."""
         num_valued = self._num_valued(env)
-        choices, done = timestep.action_mask, action
-        consistent = continues = jnp.zeros((*first.shape, 0), bool)
-        if outcome.macro is not None and timestep.macro is not None:
-            choices = timestep.macro.choices[..., :num_valued]
+        now, then = step.before.macro, step.after.macro
+        choices, done = step.before.action_mask, step.action
+        consistent = continues = jnp.zeros((*step.first.shape, 0), bool)
+        if now is not None and then is not None:
+            choices = now.choices[..., :num_valued]
             # Where options have no value, a vote in vain is learned as what it came to: standing still.
-            done = jnp.where(outcome.macro.action < num_valued, outcome.macro.action, env.noop)
+            done = jnp.where(then.action < num_valued, then.action, env.noop)
             if self.config.choice.valued:
-                consistent, continues = outcome.macro.consistent, outcome.macro.continues
+                consistent, continues = then.consistent, then.continues
         return Tick(
-            observation=timestep.observation,
+            observation=step.before.observation,
             choices=choices,
-            first=first,
+            first=step.first,
             action=done.astype(jnp.int8),
-            reward=training_reward(env, outcome, frames),
-            discount=outcome.discount,
+            reward=training_reward(env, step.after, frames),
+            discount=step.after.discount,
             consistent=consistent,
             continues=continues,
         )
@@ -340,8 +322,3 @@ def _epochs(tree: Any, axis: int, num: int) -> Any:
         return jnp.moveaxis(parts, axis, 0)
 
     return jax.tree.map(split, tree)
-
-
-def _led(timestep: TimeStep) -> Bool[Array, " env"]:
-    """Where the team follows an option."""
-    return jnp.zeros_like(timestep.last) if timestep.macro is None else timestep.macro.active >= 0
