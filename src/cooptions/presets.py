@@ -60,13 +60,22 @@ _PPO_FOR_PICTURES = PpoConfig(
     network=NetworkConfig(hidden=(64, 64), channels=(32, 32, 32), shared=True),
 )
 
+
+def apart(learner: QConfig) -> QConfig:
+    """The same with a network for each agent."""
+    return replace(learner, network=replace(learner.network, shared=False))
+
+
 LEARNERS: dict[str, tuple[Learner, Learner]] = {
     "iql": (IQL, IQL_FOR_PICTURES),
     "vdn": (replace(IQL, mixer="sum"), replace(IQL_FOR_PICTURES, mixer="sum")),
+    "iql-ns": (apart(IQL), apart(IQL_FOR_PICTURES)),
+    "vdn-ns": (apart(replace(IQL, mixer="sum")), apart(replace(IQL_FOR_PICTURES, mixer="sum"))),
     "ippo": (_PPO, _PPO_FOR_PICTURES),
     "mappo": (replace(_PPO, critic="joint"), replace(_PPO_FOR_PICTURES, critic="joint")),
 }
-"""Ways to learn a task, for environments that show vectors and for those that show pictures."""
+"""Ways to learn a task, for environments that show vectors and for those that show pictures. Agents share a network,
+but for `-ns` ("not shared", as others call it)."""
 
 PRESETS: dict[str, Config] = {
     "quick": Config(

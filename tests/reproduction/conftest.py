@@ -24,7 +24,7 @@ from cooptions.learning import LearningConfig
 from cooptions.options.train import OURS
 from cooptions.representations import Hit, Mask
 from cooptions.reproduction import estimates, execute, figures, groups
-from cooptions.reproduction.figures import ScoreFigure, plot_two_panels
+from cooptions.reproduction.figures import ScoreFigure, plot_all
 from cooptions.reproduction.rows import Row
 from cooptions.walks import WalkConfig
 
@@ -56,9 +56,9 @@ METHODS = {
     "kron": {"representation": Mask(steps=100), "laplacian": TINY.laplacian},
 }
 FIGURES = {
-    "plain": ScoreFigure("without options", (Row("tiny", "iql"),), plot_two_panels, seeds=2),
+    "plain": ScoreFigure("without options", (Row("tiny", "iql"),), plot_all, seeds=2),
     "with-options": ScoreFigure(
-        "with options", (Row("tiny", "iql+hit"), Row("tiny", "iql+kron")), plot_two_panels, seeds=1
+        "with options", (Row("tiny", "iql+hit"), Row("tiny", "iql+kron")), plot_all, seeds=1
     ),
 }
 

@@ -6,7 +6,7 @@ from reproduction.made_up import result
 from cooptions.artifacts import open_run
 from cooptions.cli import main
 from cooptions.reproduction import figures
-from cooptions.reproduction.figures import REPRODUCTIONS, RunFigure, plot_all, plot_counts, plot_two_panels
+from cooptions.reproduction.figures import PAPER, REPRODUCTIONS, RunFigure, plot_all, plot_counts, plot_two_panels
 from cooptions.reproduction.plan import Places
 from cooptions.reproduction.results import result_path, write_result
 from cooptions.reproduction.rows import Block, Row
@@ -23,7 +23,8 @@ def _legend(canvas):
 
 
 def test_two_panels_compare_with_no_options_and_with_others():
-    canvas = plot_two_panels([result(method, FEW) for method in ("iql", "mappo", "iql+iaro", "iql+kron")])
+    methods = ("iql", "mappo", "iql+iaro", "iql+kron", "iql-ns")
+    canvas = plot_two_panels(PAPER, [result(method, FEW) for method in methods])
     assert _titles(canvas) == ["lbf-15x15-4p-3f: against no options", "lbf-15x15-4p-3f: against other options"]
     assert [len(ax.get_lines()) for ax in canvas.axes] == [3, 2]
     assert _legend(canvas) == ["iql", "mappo", "iql+iaro", "iql+kron"]
@@ -70,7 +71,12 @@ def test_every_figure_of_the_paper_is_there():
         "walk", "relations", "options", "representations", "eigenvectors-line", "eigenvectors-centre",
         "eigenvectors-corner", "n-distance", "ceo", "heterogeneous",
     }  # fmt: skip
-    assert len([name for name in REPRODUCTIONS if name.startswith("curves-")]) == 6
+    shared = [name for name in REPRODUCTIONS if name.startswith("curves-") and not name.startswith("curves-ns-")]
+    assert len(shared) == 6
+    for name in shared:
+        apart = REPRODUCTIONS[name.replace("curves-", "curves-ns-")]
+        assert not any(row.method.split("+")[0] in ("iql", "vdn") for row in apart.rows)
+        assert {row.scenario for row in apart.rows} == {row.scenario for row in REPRODUCTIONS[name].rows}
     assert REPRODUCTIONS["option-counts-iql+iaro"].num_seeds(None) == 15
     assert REPRODUCTIONS["returns"].num_seeds(None) == 10
     assert REPRODUCTIONS["returns"].num_seeds(3) == 3

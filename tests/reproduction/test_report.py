@@ -93,6 +93,9 @@ def test_summary_of_several_verdicts():
 def test_claims_are_the_papers():
     every = claims()
     assert {(each.scenario, each.right) for each in every if each.hypothesis == "H1"} >= {(PLACE, "mappo")}
+    apart = [each for each in every if each.hypothesis == "H1-ns"]
+    assert {each.right for each in apart} == {"iql-ns", "vdn-ns"}
+    assert all(method.startswith("iql-ns+") for each in apart for method in each.left)
     assert not [each for each in every if each.right == "mappo" and each.scenario.startswith("overcooked")]
     third = {each.scenario.partition("-")[0]: each.rule for each in every if each.hypothesis == "H3"}
     assert third == {"lbf": equal, "overcooked": better}

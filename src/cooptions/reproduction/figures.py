@@ -3,6 +3,7 @@
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from matplotlib.figure import Figure as Canvas
@@ -14,12 +15,35 @@ from cooptions.reproduction.plan import Places
 from cooptions.reproduction.results import Result, by_own_score, read_results
 from cooptions.reproduction.rows import Block, Row, fraction_suffix
 
-BASELINES = ("iql", "vdn", "ippo", "mappo")
-"""Methods without options."""
-RELATIVE = ("iql+iaro", "iql+iaro-scalar", "iql+hit")
-"""Options from inter-agent relative representations: the paper's two, and ours."""
-OTHERS = ("iql+kron", "iql+rjs")
-"""Options from other representations."""
+
+@dataclass(frozen=True)
+class Lineup:
+    """Methods that are compared with one another."""
+
+    baselines: tuple[str, ...]
+    """Those without options."""
+    relative: tuple[str, ...]
+    """Options from inter-agent relative representations: the paper's two, and ours."""
+    others: tuple[str, ...]
+    """Options from other representations."""
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        return (*self.baselines, *self.relative, *self.others)
+
+
+PAPER = Lineup(
+    baselines=("iql", "vdn", "ippo", "mappo"),
+    relative=("iql+iaro", "iql+iaro-scalar", "iql+hit"),
+    others=("iql+kron", "iql+rjs"),
+)
+"""The paper's comparison, with agents that share a network."""
+APART = Lineup(
+    baselines=("iql-ns", "vdn-ns"),
+    relative=("iql-ns+iaro", "iql-ns+iaro-scalar", "iql-ns+hit"),
+    others=("iql-ns+kron", "iql-ns+rjs"),
+)
+"""The same with agents that share none: the paper does not say which it means."""
 
 FORAGING = ("lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f")
 KITCHENS = ("overcooked-counter_circuit", "overcooked-forced_coord", "overcooked-asymm_advantages")
@@ -29,14 +53,17 @@ COUNTS = {FORAGING[1]: (2, 6, 10, 0), KITCHENS[0]: (10, 20, 0)}
 COUNTED = ("iql+iaro", "iql+hit")
 """The methods whose options are counted: the paper's, and ours."""
 
-STYLES = method_styles(("iql+iaro", "iql+hit", "iql+iaro-scalar", "iql", "vdn", "ippo", "mappo", *OTHERS))
+STYLES = {
+    method: style
+    for lineup in (PAPER, APART)
+    for method, style in method_styles((*lineup.relative, *lineup.baselines, *lineup.others)).items()
+}
 """A method looks the same in every figure."""
 
 
-def scenario_rows(scenario: str) -> tuple[Row, ...]:
-    """Every method in one scenario; MAPPO in foraging alone, as in the paper."""
-    baselines = BASELINES if scenario in FORAGING else BASELINES[:3]
-    return tuple(Row(scenario, method) for method in (*baselines, *RELATIVE, *OTHERS))
+def scenario_rows(scenario: str, lineup: Lineup = PAPER) -> tuple[Row, ...]:
+    """Every method of a line-up in one scenario; MAPPO in foraging alone, as in the paper."""
+    return tuple(Row(scenario, method) for method in lineup.methods if method != "mappo" or scenario in FORAGING)
 
 
 def count_rows(scenario: str, method: str) -> tuple[Row, ...]:
@@ -131,9 +158,12 @@ class RunFigure(AbstractFigure):
         return paths
 
 
-def plot_two_panels(results: Sequence[Result]) -> Canvas:
+def plot_two_panels(lineup: Lineup, results: Sequence[Result]) -> Canvas:
     """Against methods without options, and against options from other methods, as in the paper's Figure 4."""
-    panels = {"against no options": (*BASELINES, *RELATIVE[::2]), "against other options": (*RELATIVE, *OTHERS)}
+    panels = {
+        "against no options": (*lineup.baselines, *lineup.relative[::2]),
+        "against other options": (*lineup.relative, *lineup.others),
+    }
     shown = [
         replace(each.scores, scenario=f"{each.scenario}: {title}")
         for title, methods in panels.items()
@@ -160,15 +190,17 @@ def _count(result: Result) -> int:
     return result.num_options or 2 * result.settings["laplacian"]["num_eigenfunctions"]
 
 
+def _curves(title: str, scenario: str, lineup: Lineup) -> AbstractFigure:
+    return ScoreFigure(f"downstream task: {title}", scenario_rows(scenario, lineup), partial(plot_two_panels, lineup))
+
+
 def _score_figures() -> dict[str, AbstractFigure]:
     scenarios = (*FORAGING, *KITCHENS)
     every = tuple(row for scenario in scenarios for row in scenario_rows(scenario))
     counted = {method: tuple(row for scenario in COUNTS for row in count_rows(scenario, method)) for method in COUNTED}
     return {
-        **{
-            f"curves-{rows[0].place}": ScoreFigure("downstream task: all methods", rows, plot_two_panels)
-            for rows in map(scenario_rows, scenarios)
-        },
+        **{f"curves-{scenario}": _curves("all methods", scenario, PAPER) for scenario in scenarios},
+        **{f"curves-ns-{scenario}": _curves("agents that share no network", scenario, APART) for scenario in scenarios},
         "returns": ScoreFigure("episodic returns in six scenarios", every, plot_all, metric="return"),
         **{
             f"option-counts-{method}": ScoreFigure("final scores by number of options", rows, plot_counts, seeds=15)

@@ -17,6 +17,8 @@ CLAIMS = {
     "H2": "H2: options from relative representations beat those from Kronecker products and raw joint states",
     "H3": "H3: the multi-dimensional representation beats the scalar one in Overcooked, and equals it in foraging",
     "few": "Few options already help: 2 in foraging, 10 in Overcooked",
+    "H1-ns": "H1 for agents that share no network (`-ns`)",
+    "H2-ns": "H2 for agents that share no network",
 }
 
 
