@@ -115,7 +115,8 @@ def shares_of_optimal(config: Config, task: OptionTask, options: OptionSet) -> l
     chosen = np.asarray(greedy_actions(env, options, model.positions))
     shares = []
     for option in range(options.num_options):
-        reward = step_rewards(model, values[:, option], settings.step_cost, settings.effort)
+        pace = float(task.pace[option])
+        reward = step_rewards(model, values[:, option], pace * settings.step_cost, pace * settings.effort)
         best = optimal_values(model, reward, settings.learner.discount)
         reached = policy_values(model, reward, chosen[:, option], settings.learner.discount, settings.max_steps)
         shares.append(float(reached.mean() / best.mean()))

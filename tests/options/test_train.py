@@ -39,9 +39,9 @@ def exact_functions(agent_states):
     return 1.5 - jnp.abs(agent_states[0] - agent_states[1])
 
 
-def make_tasks(config, **settings):
+def make_tasks(config, num_starts=64, **settings):
     """The tasks of the four options of the hand-made functions."""
-    config = replace(config, num_starts=64, start_steps=5)
+    config = replace(config, num_starts=num_starts, start_steps=5)
     settings = {"env": ENV, "columns": (0, 1), "weights": option_weights(eigenoptions(2, 2), 2)} | settings
     keys = jax.random.split(jax.random.key(0), 1)
     return tasks_on(config=config, evaluate=jax.tree_util.Partial(exact_functions), keys=keys, **settings)
@@ -50,7 +50,12 @@ def make_tasks(config, **settings):
 def one(task, option):
     """The task of one option of one seed."""
     single = jax.tree.map(lambda leaf: leaf[0], task)
-    return replace(single, weights=single.weights[option])
+    return replace(single, weights=single.weights[option], pace=single.pace[option])
+
+
+def costs(config, pace):
+    """Of a step, and of each agent that moves in it."""
+    return config.step_cost * float(pace), config.effort * float(pace)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +90,7 @@ def test_options_come_near_the_best_joint_policy(config, trained):
     chosen = np.asarray(jax.vmap(options.actions)(joint, *observed))
     functions = np.asarray(jax.vmap(exact_functions)(joint) @ tasks.weights[0].T, np.float64)
     for option in range(4):
-        reward = step_rewards(model, functions[:, option], config.step_cost, config.effort)
+        reward = step_rewards(model, functions[:, option], *costs(config, tasks.pace[0, option]))
         best = optimal_values(model, reward, config.learner.discount)
         reached = policy_values(model, reward, chosen[:, option], config.learner.discount, config.max_steps)
         assert reached.mean() >= 0.9 * best.mean(), options.options[option].name
@@ -113,15 +118,16 @@ def test_reward_is_the_climb_less_its_costs_and_ending_together_earns_nothing(co
     after, timestep = task.step(state, jnp.array([2, 5]), jax.random.key(1))  # one steps down, one wants to end
     assert after.inner.position.tolist() == [[1, 0], [2, 1]]
     unit = float(task.weights[0])
-    assert float(timestep.reward) == pytest.approx(unit - config.step_cost - config.effort, abs=1e-6)
+    step_cost, effort = costs(config, task.pace)
+    assert float(timestep.reward) == pytest.approx(unit - step_cost - effort, abs=1e-6)
     assert not timestep.last
     assert float(timestep.discount) == 1.0
     back, timestep = task.step(after, jnp.array([1, 0]), jax.random.key(1))  # one steps back, one stands still
-    assert float(timestep.reward) == pytest.approx(-unit - config.step_cost - config.effort, abs=1e-6)
-    assert timestep.score.tolist() == pytest.approx([-2 * (config.step_cost + config.effort), 2.0], abs=1e-6)
+    assert float(timestep.reward) == pytest.approx(-unit - step_cost - effort, abs=1e-6)
+    assert timestep.score.tolist() == pytest.approx([-2 * (step_cost + effort), 2.0], abs=1e-6)
     assert float(back.value) == pytest.approx(float(state.value), abs=1e-6)
     _, timestep = task.step(state, jnp.array([0, 5]), jax.random.key(1))
-    assert float(timestep.reward) == pytest.approx(-config.step_cost, abs=1e-6)
+    assert float(timestep.reward) == pytest.approx(-step_cost, abs=1e-6)
     _, timestep = task.step(state, jnp.array([5, 5]), jax.random.key(1))
     assert float(timestep.reward) == 0.0
     assert timestep.last
@@ -221,7 +227,10 @@ def test_no_option_touches_another():
     stage = OptionTraining(QLearner(learner))
     tasks = jax.tree.map(lambda leaf: leaf[0], make_tasks(OptionsConfig()))
     keys = jax.random.split(jax.random.key(2), 12)
-    pair, twice = (replace(tasks, weights=tasks.weights[jnp.array(rows)]) for rows in ([0, 1], [0, 0]))
+    pair, twice = (
+        replace(tasks, weights=tasks.weights[rows], pace=tasks.pace[rows])
+        for rows in (jnp.array([0, 1]), jnp.array([0, 0]))
+    )
 
     @jax.jit
     def trained_from(state, task):
@@ -236,6 +245,14 @@ def test_no_option_touches_another():
     alike = trained_from(jax.tree.map(lambda leaf: leaf.at[1].set(leaf[0]), begun), twice)
     position = alike.team.runners.state.inner.position
     assert (position[0] != position[1]).any(), "each explores by itself, even if all began alike"
+
+
+def test_pace_is_what_one_agents_move_changes(config):
+    env = Grid(height=30, width=30, num_agents=2)
+    tasks = make_tasks(config, num_starts=4096, env=env)
+    unit = np.abs(np.asarray(tasks.weights[0])).sum(axis=1)
+    # Two of an agent's five moves change x, by one: a mean square of 2/5, but for those against a wall.
+    np.testing.assert_allclose(tasks.pace[0], unit * np.sqrt(2 / 5), rtol=0.05)
 
 
 def test_starts_differ_and_are_where_random_play_leads():

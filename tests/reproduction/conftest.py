@@ -57,9 +57,7 @@ METHODS = {
 }
 FIGURES = {
     "plain": ScoreFigure("without options", (Row("tiny", "iql"),), plot_all, seeds=2),
-    "with-options": ScoreFigure(
-        "with options", (Row("tiny", "iql+hit"), Row("tiny", "iql+kron")), plot_all, seeds=1
-    ),
+    "with-options": ScoreFigure("with options", (Row("tiny", "iql+hit"), Row("tiny", "iql+kron")), plot_all, seeds=1),
 }
 
 

@@ -25,6 +25,9 @@ class ChoiceConfig:
     option_share: float = 0.1
     """How many of the decisions that explore are an option, where the coin is shared. An option lasts many steps, so
     that it leads the team for a much larger share of them."""
+    merit_share: float = 0.0
+    """How many of the options drawn with a shared coin are drawn by what each has earned (`Merit`); the others are
+    drawn alike."""
     patience: float = 0.0
     """How much less than the best choice, relative to that, an active option may be worth to a member before it
     votes against going on; the environment's `keep` says how many must. 0 with `keep=all` is the paper's rule."""
@@ -33,6 +36,7 @@ class ChoiceConfig:
 
     def __post_init__(self) -> None:
         require(0 <= self.option_share <= 1, f"choice.option_share must lie in [0, 1], not {self.option_share}")
+        require(0 <= self.merit_share <= 1, f"choice.merit_share must lie in [0, 1], not {self.merit_share}")
         require(self.patience >= 0, f"choice.patience must not be negative, not {self.patience}")
 
     @property
@@ -75,8 +79,10 @@ def choose(
     epsilon: Float[Array, ""],
     *,
     key: PRNGKeyArray,
+    weights: Float[Array, " option"] | None = None,
 ) -> Int[Array, "env agent"]:
-    """What the team does. `values` are of the primitives, and of the options if they have any."""
+    """What the team does. `values` are of the primitives, and of the options if they have any; `weights` say how
+    likely each option is drawn, alike if left out."""
     macro, mask = timestep.macro, timestep.action_mask
     if macro is None:
         return epsilon_greedy(values, mask, epsilon, key=key)
@@ -86,22 +92,37 @@ def choose(
     explored = mask if config.exploration == "independent" else mask & primitive
     own = epsilon_greedy(values, mask if config.valued else mask & primitive, epsilon, key=own_key, explored=explored)
     if config.exploration == "shared" and config.option_share > 0:
-        own = draw_together(timestep, own, epsilon * config.option_share, key=team_key)
+        own = draw_together(timestep, own, epsilon * config.option_share, key=team_key, weights=weights)
     return _going_on(config, values, timestep, own)
 
 
 def draw_together(
-    timestep: TimeStep, action: Int[Array, "env agent"], probability: Float[Array, ""] | float, *, key: PRNGKeyArray
+    timestep: TimeStep,
+    action: Int[Array, "env agent"],
+    probability: Float[Array, ""] | float,
+    *,
+    key: PRNGKeyArray,
+    weights: Float[Array, " option"] | None = None,
 ) -> Int[Array, "env agent"]:
     """Where no option is active, the whole team draws one now and then, and whoever can vote for it does."""
     macro, mask = timestep.macro, timestep.action_mask
     assert macro is not None, "there are no options to draw"
     coin_key, option_key = jax.random.split(key)
     offered = mask.any(axis=1) & ~_primitive(mask, macro)
-    drawn = uniform_action(offered, key=option_key)[:, None]
+    drawn = _draw(offered, weights, key=option_key)[:, None]
     draws = (macro.active < 0) & offered.any(axis=1) & (jax.random.uniform(coin_key, drawn.shape[:1]) < probability)
     can_vote = jnp.take_along_axis(mask, drawn[..., None], axis=2)[..., 0]
     return jnp.where(draws[:, None] & can_vote, drawn, action)
+
+
+def _draw(
+    offered: Bool[Array, "env action"], weights: Float[Array, " option"] | None, *, key: PRNGKeyArray
+) -> Int[Array, " env"]:
+    """One of the options offered."""
+    if weights is None:
+        return uniform_action(offered, key=key)
+    likely = jnp.pad(weights, (offered.shape[-1] - weights.shape[0], 0))
+    return jax.random.categorical(key, jnp.where(offered, jnp.log(likely), -jnp.inf))
 
 
 def _going_on(

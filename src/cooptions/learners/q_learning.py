@@ -12,9 +12,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import training_reward
 from cooptions.errors import require
-from cooptions.learners.acting import Acting, Step, act
+from cooptions.learners.acting import Acting, Step, act, active_option
 from cooptions.learners.base import AbstractLearner, LearnerConfig
 from cooptions.learners.choice import ChoiceConfig, choose, state_value
+from cooptions.learners.merit import Merit
 from cooptions.learners.networks import Network, apply_team, init_team
 from cooptions.learners.replay import Replay, add, empty, sample
 from cooptions.training import Metrics
@@ -118,6 +119,7 @@ class QState(eqx.Module):
     replay: Replay[Tick]
     memories: Replay[Array]
     """The agents' memory at the beginning of each rollout in `replay`."""
+    merit: Merit
     updates: Int[Array, ""]
 
 
@@ -143,6 +145,7 @@ class QLearner(AbstractLearner[QState]):
             team=team,
             replay=empty(example, config.ring_length),
             memories=empty(team.memory, config.ring_length // config.rollout),
+            merit=Merit.none(config.num_envs, env.num_options),
             updates=jnp.int32(0),
         )
 
@@ -177,19 +180,25 @@ class QLearner(AbstractLearner[QState]):
         config = self.config
         epsilon = config.epsilon(state.updates)
         frames = state.updates * self.steps_per_update
+        weights = state.merit.weights(config.choice.merit_share) if config.choice.merit_share else None
 
         def decide(memory: Array, timestep: TimeStep, first: Array, key: PRNGKeyArray) -> tuple[Array, Array, None]:
             memory, values = self.values(state.network, memory, timestep.observation[None], first[None])
-            return memory, choose(config.choice, values[0], timestep, epsilon, key=key), None
+            return memory, choose(config.choice, values[0], timestep, epsilon, key=key, weights=weights), None
 
-        def keep(step: Step, _: None) -> Tick:
-            return self._tick(env, step, frames)
+        def keep(step: Step, _: None) -> tuple[Tick, Array]:
+            return self._tick(env, step, frames), active_option(step.after)
 
-        team, ticks, metrics = act(env, state.team, config.rollout, decide, keep, key=key)
+        team, (ticks, active), metrics = act(env, state.team, config.rollout, decide, keep, key=key)
         state = eqx.tree_at(
-            lambda s: (s.team, s.replay, s.memories),
+            lambda s: (s.team, s.replay, s.memories, s.merit),
             state,
-            (team, add(state.replay, ticks), add(state.memories, state.team.memory[None])),
+            (
+                team,
+                add(state.replay, ticks),
+                add(state.memories, state.team.memory[None]),
+                state.merit.after(active, ticks.first, ticks.reward),
+            ),
         )
         return state, metrics | {"reward": ticks.reward.mean(), "epsilon": epsilon}
 

@@ -42,6 +42,8 @@ class OptionTask(AbstractWrapper[TaskState]):
     evaluate: Evaluator
     """The eigenfunctions at a joint state."""
     weights: Float[Array, "*seed_option k"]
+    pace: Float[Array, "*seed_option"]
+    """How much an agent's move typically changes e: what one unit of cost is."""
     starts: Runners
     """Where to start: states of the environment and their time steps."""
     start_values: Float[Array, "*seed start k"]
@@ -75,7 +77,8 @@ class OptionTask(AbstractWrapper[TaskState]):
         inner, timestep = self.env.step(state.inner, jnp.where(wants_end, self.env.noop, action), key)
         value, ends, age = self.value(inner), jnp.all(wants_end), state.age + 1
         movers = jnp.sum(~wants_end & (action != self.env.noop))
-        reward = jnp.where(ends, 0.0, value - state.value - self.step_cost - self.effort * movers)
+        cost = self.pace * (self.step_cost + self.effort * movers)
+        reward = jnp.where(ends, 0.0, value - state.value - cost)
         state = TaskState(inner, value, age, state.gain + reward)
         return state, TimeStep(
             observation=timestep.observation,
@@ -104,9 +107,13 @@ def collect_starts(env: AbstractEnv, num: int, max_steps: int, *, key: PRNGKeyAr
     runners = start(env, num, key=start_key)
 
     def step(runners: Runners, time: Array) -> tuple[Runners, None]:
-        policy_key, step_key = jax.random.split(jax.random.fold_in(walk_key, time))
-        action = uniform_action(runners.timestep.action_mask, key=policy_key)
-        _, onward = advance(env, runners, action, key=step_key)
+        _, onward = random_advance(env, runners, key=jax.random.fold_in(walk_key, time))
         return select(time < lengths, onward, runners), None
 
     return jax.lax.scan(step, runners, jnp.arange(max_steps))[0]
+
+
+def random_advance(env: AbstractEnv, runners: Runners, *, key: PRNGKeyArray) -> tuple[Runners, Runners]:
+    """One step of random play: where it led, and where to go on from."""
+    policy_key, step_key = jax.random.split(key)
+    return advance(env, runners, uniform_action(runners.timestep.action_mask, key=policy_key), key=step_key)

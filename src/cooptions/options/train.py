@@ -1,6 +1,7 @@
 """Training all options of a set at once: an independent Q-learner for each eigenfunction and sign."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from cooptions.learners.q_learning import QConfig, QLearner, QState
 from cooptions.memory import require_fits
 from cooptions.options.base import Option
 from cooptions.options.option_set import OptionSet
-from cooptions.options.task import OptionTask, collect_starts
+from cooptions.options.task import OptionTask, collect_starts, random_advance
 from cooptions.progress import Progress
 from cooptions.training import Metrics, train
 
@@ -32,13 +33,14 @@ class OptionsConfig:
     )
     scale: Literal["gain", "variance"] = "gain"
     """What one unit of reward is: all there is to gain from a typical start, or a standard deviation of e."""
-    step_cost: float = 0.025
-    """Taken off the reward of every step, so that an option ends when little is left to gain."""
-    effort: float = 0.003
-    """Taken off for each agent that does not stand still, so that nobody wanders where it gains nothing."""
+    step_cost: float = 0.125
+    """Taken off the reward of every step, so that an option ends when little is left to gain; in units of what one
+    agent's move typically changes."""
+    effort: float = 0.015
+    """Taken off for each agent that does not stand still, in the same units, so that nobody wanders in vain."""
     margin: float = 0.005
     """By how much an action must be worth more than standing still, or than ending, to be taken when the option is
-    executed. A move that helps is worth at least a step's cost more: much less tells it from one that does not."""
+    executed: less than a move that helps is worth, and more than the network's errors."""
     still_ends: bool = True
     """Whether an agent that would rather stand still wants to end. To end alone is to stand still, so that it gives up
     nothing; and one that cannot see that nothing is left to gain does not hold up those who can."""
@@ -97,18 +99,23 @@ class OptionTraining:
 
     def init(self, data: OptionTask, *, key: PRNGKeyArray) -> QState:
         keys = jax.random.split(key, data.weights.shape[0])
-        return jax.vmap(lambda weights, key: self.learner.init(_with(data, weights), key=key))(data.weights, keys)
+        return jax.vmap(lambda own, key: self.learner.init(_with(data, own), key=key))(_own(data), keys)
 
     def step(self, state: QState, data: OptionTask, *, key: PRNGKeyArray) -> tuple[QState, Metrics]:
         keys = jax.random.split(key, data.weights.shape[0])
-        state, metrics = jax.vmap(lambda state, weights, key: self.learner.step(state, _with(data, weights), key=key))(
-            state, data.weights, keys
-        )
+        step = jax.vmap(lambda state, own, key: self.learner.step(state, _with(data, own), key=key))
+        state, metrics = step(state, _own(data), keys)
         return state, jax.tree.map(lambda value: value.mean(), metrics)
 
 
-def _with(task: OptionTask, weights: Float[Array, " k"]) -> OptionTask:
-    return eqx.tree_at(lambda task: task.weights, task, weights)
+def _own(task: OptionTask) -> tuple[Array, Array]:
+    """What each option has of its own in a task that all share otherwise."""
+    return task.weights, task.pace
+
+
+def _with(task: OptionTask, own: tuple[Array, Array]) -> OptionTask:
+    """The task of one option."""
+    return eqx.tree_at(lambda task: (task.weights, task.pace), task, own)
 
 
 def eigenoptions(num_agents: int, num_eigenfunctions: int) -> tuple[Option, ...]:
@@ -131,6 +138,13 @@ def available_gain(start_values: Float[Array, "start k"], weights: Float[Array, 
     values = start_values @ weights.T
     gain = values.max(axis=0) - values.mean(axis=0)
     return jnp.where(gain > 1e-6, gain, 1.0)  # there is nothing to gain where agents never differ
+
+
+def pace(
+    changes: Float[Array, "start k"], weights: Float[Array, "option k"], num_agents: int
+) -> Float[Array, " option"]:
+    """How much one agent's move changes the function that an option climbs: root mean square, over random play."""
+    return jnp.sqrt(jnp.square(changes @ weights.T).mean(axis=0) / num_agents)
 
 
 def option_tasks(
@@ -159,8 +173,15 @@ def tasks_on(
 ) -> OptionTask:
     """Tasks that climb weighted sums of any functions of agents' states, with seeds in front."""
     starts = jax.lax.map(lambda key: collect_starts(env, config.num_starts, config.start_steps, key=key), keys)
-    joint = jax.vmap(jax.vmap(env.agent_states))(starts.state)[..., np.array(columns)]
-    start_values = jax.jit(jax.vmap(values_at))(evaluate, joint)
+    moved, _ = jax.lax.map(
+        lambda each: random_advance(env, each[0], key=jax.random.fold_in(each[1], 1)), (starts, keys)
+    )
+
+    def values(state: Any) -> Float[Array, "seed start k"]:
+        joint = jax.vmap(jax.vmap(env.agent_states))(state)[..., np.array(columns)]
+        return jax.jit(jax.vmap(values_at))(evaluate, joint)
+
+    start_values = values(starts.state)
     weights = jnp.broadcast_to(weights, (len(keys), *weights.shape))
     if config.scale == "gain":
         weights /= jax.vmap(available_gain)(start_values, weights)[..., None]
@@ -172,6 +193,7 @@ def tasks_on(
         max_steps=config.max_steps,
         evaluate=evaluate,
         weights=weights,
+        pace=jax.vmap(partial(pace, num_agents=env.num_agents))(values(moved.state) - start_values, weights),
         starts=starts,
         start_values=start_values,
     )
