@@ -72,6 +72,17 @@ def test_only_offered_options_are_drawn_and_only_members_vote():
     assert (draw_together(timestep(mask=mask), jnp.zeros((NUM, AGENTS), jnp.int32), 1.0, key=KEY) == 0).all()
 
 
+def test_options_are_drawn_as_often_as_their_weights_say():
+    still = jnp.zeros((NUM, AGENTS), jnp.int32)
+    weights = jnp.array([0.8, 0.2])
+    action = np.asarray(draw_together(timestep(), still, 1.0, key=KEY, weights=weights))
+    assert (action == action[:, :1]).all()
+    assert (action == PRIMITIVES).mean() == pytest.approx(0.8, abs=0.06)
+    mask = np.ones((AGENTS, ACTIONS), bool)
+    mask[:, PRIMITIVES] = False
+    assert (draw_together(timestep(mask=mask), still, 1.0, key=KEY, weights=weights) == PRIMITIVES + 1).all()
+
+
 def test_options_are_chosen_greedily_only_if_they_have_values():
     assert (chosen(VALUED, [0.0, 1.0, 5.0, 2.0], timestep(), 0.0) == 2).all()
     assert (chosen(SHARED, [0.0, 1.0], timestep(), 0.0) == 1).all()
@@ -123,5 +134,7 @@ def test_evaluation_explores_primitives_alone_and_chooses_options_only_if_told()
 def test_wrong_values_name_the_field():
     with pytest.raises(ConfigError, match="choice.option_share must lie"):
         ChoiceConfig(option_share=1.5)
+    with pytest.raises(ConfigError, match="choice.merit_share must lie"):
+        ChoiceConfig(merit_share=-0.5)
     with pytest.raises(ConfigError, match="choice.patience must not be negative"):
         ChoiceConfig(patience=-0.1)

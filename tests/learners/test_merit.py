@@ -1,0 +1,69 @@
+"""What options have earned, by hand; and that the team draws those that did."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from learners.test_option_values import CONFIG, corridor
+
+from cooptions.learners.choice import ChoiceConfig
+from cooptions.learners.merit import AFTERMATH, FORGETTING, PATIENCE, Merit
+from cooptions.learners.q_learning import QLearner
+
+
+def record(active, reward, first=(), merit=None):
+    """The record of two options after a rollout of one environment."""
+    ticks = len(active)
+    begins = jnp.isin(jnp.arange(ticks), jnp.array(first, int))
+    merit = merit or Merit.none(1, 2)
+    return merit.after(jnp.array(active)[:, None], begins[:, None], jnp.array(reward, jnp.float32)[:, None])
+
+
+def test_reward_counts_for_the_option_that_leads_and_less_and_less_after_it():
+    merit = record([0, 0, -1, -1], [1.0, 0.0, 0.0, 1.0])
+    np.testing.assert_allclose(merit.earned, [1 + AFTERMATH**2, 0.0], rtol=1e-6)
+    assert merit.led.tolist() == [2.0, 0.0]
+
+
+def test_every_option_of_late_has_its_part():
+    merit = record([0, 1, -1], [0.0, 0.0, 1.0])
+    np.testing.assert_allclose(merit.earned, [AFTERMATH**2, AFTERMATH], rtol=1e-6)
+
+
+def test_nothing_counts_across_the_beginning_of_an_episode():
+    merit = record([0, -1, 1], [0.0, 1.0, 1.0], first=[1])
+    np.testing.assert_allclose(merit.earned, [0.0, 1.0], rtol=1e-6)
+
+
+def test_a_rollout_goes_on_where_the_last_one_ended():
+    merit = record([-1, -1], [0.0, 1.0], merit=record([1, 1], [1.0, 0.0]))
+    np.testing.assert_allclose(merit.earned, [0.0, FORGETTING + AFTERMATH**2], rtol=1e-6)
+    np.testing.assert_allclose(merit.led, [0.0, 2 * FORGETTING], rtol=1e-6)
+
+
+def test_weights_are_alike_until_something_is_earned_and_then_go_by_what_a_step_earns():
+    np.testing.assert_allclose(Merit.none(1, 2).weights(0.8), [0.5, 0.5])
+    merit = replace(Merit.none(1, 2), earned=jnp.array([3.0, 1.0]), led=jnp.array([PATIENCE, PATIENCE]))
+    np.testing.assert_allclose(merit.weights(0.8), [0.1 + 0.8 * 0.75, 0.1 + 0.8 * 0.25], rtol=1e-6)
+    lazy = replace(merit, earned=jnp.array([3.0, 3.0]), led=jnp.array([0.0, 2 * PATIENCE]))
+    np.testing.assert_allclose(lazy.weights(1.0), [0.75, 0.25], rtol=1e-6)
+    bad = replace(merit, earned=jnp.array([-3.0, 1.0]))
+    np.testing.assert_allclose(bad.weights(1.0), [0.0, 1.0])
+
+
+def test_a_team_comes_to_draw_the_option_that_pays():
+    """Of "forth to the reward" and "back to the start" only the first leads to any."""
+    env = corridor(2, 5)
+
+    def back_over_forth(share):
+        choice = ChoiceConfig(option_share=0.5, merit_share=share)
+        learner = QLearner(replace(CONFIG, choice=choice, num_envs=16, rollout=20, capacity=6400))
+        state = learner.init(env, key=jax.random.key(0))
+        collect = jax.jit(lambda state, key: learner.collect(state, env, key=key)[0])
+        for key in jax.random.split(jax.random.key(1), 20):
+            state = collect(state, key)
+        forth, back = np.asarray(state.merit.led)
+        return back / forth
+
+    assert back_over_forth(1.0) < 0.5 * back_over_forth(0.0)
