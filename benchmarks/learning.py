@@ -26,13 +26,18 @@ from cooptions.training import MetricsFile
 
 _SMALL = "--seeds 5 --learning.evaluations 25 --learning.learner.steps"
 _FORAGE = "lbf-15x15-4p-3f --seeds 5 --learning.learner.steps 7000000"
+_FORAGE_SMALL = (
+    "lbf-15x15-4p-3f --seeds 3 --learning.learner.steps 1000000 --learning.learner.batch 32 "
+    "--learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 --learning.evaluations 20"
+)
 _MEET = (
-    "grid-15x15-4p,task=meet --seeds 3 --learning.learner.steps 500000 --learning.learner.batch 32 "
+    "grid-15x15-4p,task=meet --learning.learner.steps 500000 --learning.learner.batch 32 "
     "--learning.learner.capacity 50000 --learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 "
     "--learning.evaluations 20"
 )
-
 _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
+_CHOICE = "--learning.learner.choice"
+_DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
 
 STUDIES: dict[str, dict[str, str]] = {
     "it-learns": {
@@ -52,12 +57,34 @@ STUDIES: dict[str, dict[str, str]] = {
         "kron": f"{_FORAGE} --method iql+kron",
         "handmade-valued": f"{_FORAGE} --method iql+handmade --learning.learner.choice.valued",
     },
+    "foraging-apart": {
+        "iql-ns": f"{_FORAGE_SMALL} --method iql-ns",
+        "iql-ns+handmade": f"{_FORAGE_SMALL} --method iql-ns+handmade",
+        "drawn alike": f"{_FORAGE_SMALL} --method iql-ns+handmade {_CHOICE}.merit-share 0",
+    },
     "meeting": {
-        "iql": f"{_MEET} --method iql",
-        "handmade": f"{_MEET} --method iql+handmade",
-        "hit": f"{_MEET} --method iql+hit {_TWO}",
-        "hit-gather": f"{_MEET} --method iql+hit {_TWO} --learning.macro.num-options 1",
-        "kron": f"{_MEET} --method iql+kron {_TWO}",
+        "iql": f"{_MEET} --seeds 5 --method iql",
+        "iql+handmade": f"{_MEET} --seeds 5 --method iql+handmade",
+        "iql+hit": f"{_MEET} --seeds 5 --method iql+hit {_TWO}",
+    },
+    "meeting-apart": {
+        "iql-ns": f"{_MEET} --seeds 5 --method iql-ns",
+        "vdn-ns": f"{_MEET} --seeds 5 --method vdn-ns",
+        "iql-ns+handmade": f"{_MEET} --seeds 5 --method iql-ns+handmade",
+        "iql-ns+hit": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",
+        "gather alone": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO} --learning.macro.num-options 1",
+        "drawn alike": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO} {_CHOICE}.merit-share 0",
+    },
+    "choices": {
+        "default": _DRAWN,
+        "merit 0": f"{_DRAWN} {_CHOICE}.merit-share 0",
+        "share 0.03": f"{_DRAWN} {_CHOICE}.option-share 0.03",
+        "share 0.3": f"{_DRAWN} {_CHOICE}.option-share 0.3",
+        "independent": f"{_DRAWN} {_CHOICE}.exploration independent",
+        "valued": f"{_DRAWN} {_CHOICE}.valued",
+        "valued, paper's": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep all",
+        "valued, majority": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep majority",
+        "valued, evaluated": f"{_DRAWN} {_CHOICE}.valued {_CHOICE}.evaluated",
     },
 }
 """Studies: each run's name, which ends with what curves call it, and what `cooptions train` is told."""
@@ -89,6 +116,10 @@ class Arguments:
         require(self.study in STUDIES, f"study: unknown {self.study!r}; there are {', '.join(STUDIES)}")
         unknown = [name for name in self.only if name not in STUDIES[self.study]]
         require(not unknown, f"only: unknown {', '.join(unknown)}; there are {', '.join(STUDIES[self.study])}")
+
+    def place(self, name: str) -> Path:
+        """The run directory of a run."""
+        return self.runs / self.study / name
 
 
 def collected(name: str, command: str, run: RunDirectory, note: str) -> dict[str, Any]:
@@ -139,7 +170,7 @@ def make(arguments: Arguments) -> None:
     """Run what was asked for; a run that is there is not made again."""
     for name, command in STUDIES[arguments.study].items():
         if not arguments.only or name in arguments.only:
-            cooptions(["train", *command.split(), "--learning.name", name, "--out", str(arguments.runs / name)])
+            cooptions(["train", *command.split(), "--learning.name", name, "--out", str(arguments.place(name))])
 
 
 def main(arguments: Arguments) -> None:
@@ -149,7 +180,7 @@ def main(arguments: Arguments) -> None:
             make(arguments)
         kept = json.loads(path.read_text()) if path.exists() else {}
         for name, command in STUDIES[arguments.study].items():
-            run = RunDirectory(arguments.runs / name)
+            run = RunDirectory(arguments.place(name))
             if run.file("metrics", "learning.jsonl").exists():
                 kept[name] = collected(name, command, run, arguments.note)
         write_json(path, {name: kept[name] for name in STUDIES[arguments.study] if name in kept})

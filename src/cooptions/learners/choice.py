@@ -25,7 +25,7 @@ class ChoiceConfig:
     option_share: float = 0.1
     """How many of the decisions that explore are an option, where the coin is shared. An option lasts many steps, so
     that it leads the team for a much larger share of them."""
-    merit_share: float = 0.0
+    merit_share: float = 0.8
     """How many of the options drawn with a shared coin are drawn by what each has earned (`Merit`); the others are
     drawn alike."""
     patience: float = 0.0
