@@ -104,3 +104,9 @@ def test_seeds_come_in_blocks_and_rows_without_learning_have_no_fraction():
 def test_wrong_rows_are_refused(make, message):
     with pytest.raises(ConfigError, match=message):
         make()
+
+
+def test_how_options_are_chosen_matters_only_where_there_are_any():
+    plain, with_options = (Block(Row("lbf-15x15-4p-3f", method), 0, 1).settings for method in ("iql", "iql+handmade"))
+    assert "choice" not in plain["learning"]["learner"]
+    assert with_options["learning"]["learner"]["choice"]["merit_share"] == 0.8

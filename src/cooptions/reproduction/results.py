@@ -14,7 +14,7 @@ from cooptions.artifacts import Json, RunDirectory, differences, write_bytes
 from cooptions.errors import ArtifactError
 from cooptions.evaluation import Scores
 from cooptions.learned import read_scores
-from cooptions.reproduction.rows import Block, Row, fraction_suffix, method_label, row_folder
+from cooptions.reproduction.rows import Block, Row, fraction_suffix, method_label, row_folder, settings_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ def check_settings(wanted: Json, there: Json, path: Path) -> None:
 def _of_block(block: Block, runs: Path) -> list[Result]:
     """What a finished run directory scored, each metric."""
     row, run = block.row, RunDirectory(runs / block.place)
-    settings = {name: value for name, value in run.configs["learning"].items() if name not in ("seed", "seeds")}
+    settings = settings_of(run.configs["learning"])
     check_settings(block.settings, settings, run.path)
     made = _made(block, run)
     return [

@@ -109,7 +109,7 @@ class Block:
     @property
     def settings(self) -> Json:
         """What its scores depend on, whatever the seeds."""
-        return {name: value for name, value in self.stages[self.row.until].items() if name not in ("seed", "seeds")}
+        return settings_of(self.stages[self.row.until])
 
     def commands(self, runs: Path = RUNS) -> tuple[str, ...]:
         """The commands that make its run directory alone."""
@@ -157,6 +157,17 @@ def blocks(row: Row, num_seeds: int, size: int, fraction: float) -> tuple[Block,
     require(size >= 1, f"block must be at least 1, not {size}")
     fraction = fraction if row.learns else 1.0
     return tuple(Block(row, first, min(size, num_seeds - first), fraction) for first in range(0, num_seeds, size))
+
+
+def settings_of(stage: Json) -> Json:
+    """What scores depend on, of the configuration of their stage: not the seeds, and how options are chosen only where
+    there are any."""
+    settings = {name: value for name, value in stage.items() if name not in ("seed", "seeds")}
+    learning = settings.get("learning")
+    if learning and learning["macro"] is None:
+        learner = {name: value for name, value in learning["learner"].items() if name != "choice"}
+        settings["learning"] = learning | {"learner": learner}
+    return settings
 
 
 def method_label(method: str, num_options: int) -> str:
