@@ -36,6 +36,7 @@ _MEET = (
     "--learning.evaluations 20"
 )
 _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
+_COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
 _CHOICE = "--learning.learner.choice"
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
 
@@ -74,6 +75,7 @@ STUDIES: dict[str, dict[str, str]] = {
         "iql-ns+hit": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",
         "gather alone": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO} --learning.macro.num-options 1",
         "drawn alike": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO} {_CHOICE}.merit-share 0",
+        "costly options": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO} {_COSTLY}",
     },
     "choices": {
         "default": _DRAWN,
