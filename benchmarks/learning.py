@@ -73,6 +73,9 @@ STUDIES: dict[str, dict[str, str]] = {
         "vdn-ns": f"{_MEET} --seeds 5 --method vdn-ns",
         "iql-ns+handmade": f"{_MEET} --seeds 5 --method iql-ns+handmade",
         "iql-ns+hit": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",
+    },
+    "mends": {
+        "default": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",
         "gather alone": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO} --learning.macro.num-options 1",
         "drawn alike": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO} {_CHOICE}.merit-share 0",
         "costly options": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO} {_COSTLY}",
@@ -185,12 +188,13 @@ def main(arguments: Arguments) -> None:
             run = RunDirectory(arguments.place(name))
             if run.file("metrics", "learning.jsonl").exists():
                 kept[name] = collected(name, command, run, arguments.note)
-        write_json(path, {name: kept[name] for name in STUDIES[arguments.study] if name in kept})
-    scores = [scores_of(name, kept) for name, kept in json.loads(path.read_text()).items()]
+        write_json(path, kept)
+    kept = json.loads(path.read_text())
+    scores = [scores_of(name, kept[name]) for name in STUDIES[arguments.study] if name in kept]
     print(markdown_table(compare([until(each, arguments.at) if arguments.at else each for each in scores])))
     for each in scores:
         print(f"{each.name}: {arguments.reach:g} reached after {steps_to_reach(each, arguments.reach)} steps")
-    plot_learning_curves(scores).savefig(arguments.out / f"{arguments.study}.png", dpi=110)
+    plot_learning_curves(scores).savefig(arguments.out / f"{arguments.study}.png", dpi=110, bbox_inches="tight")
 
 
 if __name__ == "__main__":
