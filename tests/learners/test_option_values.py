@@ -121,7 +121,7 @@ CONFIG = QConfig(
     max_gradient_norm=10.0,
     discount=GAMMA,
     epsilon_finish=1.0,
-    choice=ChoiceConfig(valued=True, option_share=0.5),
+    choice=ChoiceConfig(valued=True, option_share=0.5, merit_share=0.0),
     network=NetworkConfig(hidden=(64, 64)),
 )
 
@@ -165,6 +165,6 @@ def test_every_agent_of_a_team_knows_what_an_option_is_worth(mixer, recurrent):
 
 @pytest.mark.slow
 def test_options_without_values_teach_primitives():
-    config = replace(CONFIG, choice=ChoiceConfig(option_share=0.5))
+    config = replace(CONFIG, choice=ChoiceConfig(option_share=0.5, merit_share=0.0))
     values = learned_values(corridor(1, 3), config)
     np.testing.assert_allclose(values[:, 0], exact_values(3)[:, :3], atol=0.02)
