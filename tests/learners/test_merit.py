@@ -34,6 +34,8 @@ def test_every_option_of_late_has_its_part():
 def test_nothing_counts_across_the_beginning_of_an_episode():
     merit = record([0, -1, 1], [0.0, 1.0, 1.0], first=[1])
     np.testing.assert_allclose(merit.earned, [0.0, 1.0], rtol=1e-6)
+    merit = record([1, -1], [0.0, 1.0], first=[0])  # one that leads from the beginning on is of this episode
+    np.testing.assert_allclose(merit.earned, [0.0, AFTERMATH], rtol=1e-6)
 
 
 def test_a_rollout_goes_on_where_the_last_one_ended():

@@ -6,7 +6,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 AFTERMATH = 0.9
-"""How much of a reward an option is credited with, for each step since it ended."""
+"""How much of a reward an option is credited with, for each step since it led the team."""
+NEVER = 10_000
+"""Steps after which nothing is left of that."""
 PATIENCE = 100.0
 """Steps an option must have led before what it earned counts half."""
 FORGETTING = 0.999
@@ -16,15 +18,15 @@ FORGETTING = 0.999
 class Merit(eqx.Module):
     """The record of every option."""
 
-    trace: Float[Array, "env option"]
-    """How much of a reward each would be credited with now."""
+    since: Int[Array, "env option"]
+    """Steps since each led the team in an environment, in the episode that goes on there."""
     earned: Float[Array, " option"]
     led: Float[Array, " option"]
     """Steps it led the team."""
 
     @classmethod
     def none(cls, num_envs: int, num_options: int) -> "Merit":
-        return cls(jnp.zeros((num_envs, num_options)), jnp.zeros(num_options), jnp.zeros(num_options))
+        return cls(jnp.full((num_envs, num_options), NEVER), jnp.zeros(num_options), jnp.zeros(num_options))
 
     def after(
         self,
@@ -33,17 +35,15 @@ class Merit(eqx.Module):
         reward: Float[Array, "time env"],
     ) -> "Merit":
         """The record after a rollout. `first` marks ticks that begin an episode, where nothing earlier counts."""
-        leads = jax.nn.one_hot(active, self.earned.shape[0])
-
-        def credit(trace: Array, tick: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-            leads, first, reward = tick
-            trace = jnp.maximum(leads, AFTERMATH * jnp.where(first[:, None], 0.0, trace))
-            return trace, reward @ trace
-
-        trace, earned = jax.lax.scan(credit, self.trace, (leads, first, reward))
-        return Merit(
-            trace, FORGETTING * self.earned + earned.sum(axis=0), FORGETTING * self.led + leads.sum(axis=(0, 1))
-        )
+        length, num_options = active.shape[0], self.earned.shape[0]
+        time = jnp.arange(length)[:, None, None]
+        leads = active[..., None] == jnp.arange(num_options)
+        led_at = jax.lax.cummax(jnp.where(leads, time, -NEVER), axis=0)
+        led_at = jnp.maximum(led_at, -1 - self.since)
+        begun_at = jax.lax.cummax(jnp.where(first[..., None], time, -NEVER), axis=0)
+        since = jnp.minimum(jnp.where(led_at >= begun_at, time - led_at, NEVER), NEVER)
+        earned = jnp.einsum("te,teo->o", reward, AFTERMATH**since)
+        return Merit(since[-1], FORGETTING * self.earned + earned, FORGETTING * self.led + leads.sum(axis=(0, 1)))
 
     def weights(self, share: float) -> Float[Array, " option"]:
         """With which probability each is to be drawn: `share` of that by what it earned a step, the rest alike."""
