@@ -24,18 +24,21 @@ from cooptions.figures.curves import plot_learning_curves
 from cooptions.learning import Learning
 from cooptions.training import MetricsFile
 
+_SINGLE = "--learning.learner.network.no-half"
 _SMALL = "--seeds 5 --learning.evaluations 25 --learning.learner.steps"
-_FORAGE = "lbf-15x15-4p-3f --seeds 5 --learning.learner.steps 7000000"
+_FORAGE = f"lbf-15x15-4p-3f --seeds 5 --learning.learner.steps 7000000 {_SINGLE}"
 _FORAGE_SMALL = (
     "lbf-15x15-4p-3f --seeds 3 --learning.learner.steps 1000000 --learning.learner.batch 32 "
-    "--learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 --learning.evaluations 20"
+    f"--learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 --learning.evaluations 20 {_SINGLE}"
 )
 _MEET = (
     "grid-15x15-4p,task=meet --learning.learner.steps 500000 --learning.learner.batch 32 "
     "--learning.learner.capacity 50000 --learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 "
-    "--learning.evaluations 20"
+    f"--learning.evaluations 20 {_SINGLE}"
 )
 _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
+_COOK = "overcooked-counter_circuit --seeds 5 --learning.learner.steps 4000000"
+_FIVE = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 5"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
 _CHOICE = "--learning.learner.choice"
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
@@ -72,7 +75,15 @@ STUDIES: dict[str, dict[str, str]] = {
         "iql-ns": f"{_MEET} --seeds 5 --method iql-ns",
         "vdn-ns": f"{_MEET} --seeds 5 --method vdn-ns",
         "iql-ns+handmade": f"{_MEET} --seeds 5 --method iql-ns+handmade",
-        "iql-ns+hit": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",
+        **{
+            f"iql-ns+{found}": f"{_MEET} --seeds 5 --method iql-ns+{found} {_TWO}"
+            for found in ("hit", "iaro", "iaro-scalar", "kron", "rjs")
+        },
+    },
+    "cooks": {
+        "iql": f"{_COOK} --method iql",
+        "vdn": f"{_COOK} --method vdn",
+        "iql+hit": f"{_COOK} --method iql+hit {_FIVE}",
     },
     "mends": {
         "default": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",

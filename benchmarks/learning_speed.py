@@ -124,6 +124,12 @@ def ours(task: Task, arguments: Arguments) -> Contestant:
     return compile_ours(task.config, task.env, arguments)
 
 
+def ours_in_single_precision(task: Task, arguments: Arguments) -> Contestant:
+    """The same with layers that compute in float32; JaxMARL's scripts do."""
+    single = replace(task.config, network=replace(task.config.network, half=False))
+    return compile_ours(single, task.env, arguments)
+
+
 def ours_as_narrow(task: Task, arguments: Arguments) -> Contestant:
     """The same with as few units behind the convolutions as JaxMARL's script has."""
     narrow = replace(task.config, network=replace(task.config.network, hidden=(64, 64)))
@@ -284,6 +290,7 @@ def program_bytes(program: jax.stages.Compiled) -> int:
 
 CONTESTANTS: dict[str, Callable[[Task, Arguments], Contestant]] = {
     "ours": ours,
+    "ours-in-single": ours_in_single_precision,
     "ours-as-narrow": ours_as_narrow,
     "ours+options": lambda task, arguments: ours_with_options(task, arguments, valued=False),
     "ours+valued-options": lambda task, arguments: ours_with_options(task, arguments, valued=True),

@@ -4,6 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.nn import GRU, MLP, Convolution
 
 
@@ -89,3 +90,42 @@ def test_gradient_of_memory_is_that_of_its_steps(backend):
     found, expected = (jax.grad(f, argnums=(0, 1, 2))(memory, begun, x) for f in (ours, plain))
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+SHAPES = {"vector": ((6,), {}), "picture": ((5, 8, 3), {"channels": (8,), "kernels": (3,)})}
+
+
+def outputs_and_gradient(shape, half, recurrent, layers):
+    """Of one network, in either precision: what a short sequence leads to, and how the error of that changes."""
+    config = NetworkConfig(hidden=(16, 16), recurrent=recurrent, half=half, **layers)
+    network = with_random_biases(Network(shape, config, 3, key=jax.random.key(0)))
+    seen = jax.random.normal(jax.random.key(1), (4, 32, *shape))
+    first, wanted = jnp.zeros((4, 32), bool).at[2, :16].set(True), jax.random.normal(jax.random.key(2), (4, 32, 3)) + 2
+
+    def loss(network):
+        memory, outputs = network(jnp.zeros((32, config.memory_size)), seen, first)
+        return ((outputs - wanted) ** 2).mean(), (memory, outputs)
+
+    (_, results), gradient = jax.value_and_grad(loss, has_aux=True)(network)
+    return jax.tree.leaves(results), jax.tree.leaves(gradient)
+
+
+@pytest.mark.parametrize("recurrent", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_half_precision_is_near_single_and_does_not_leave_the_network(shape, recurrent, backend):
+    halves, singles = (outputs_and_gradient(SHAPES[shape][0], half, recurrent, SHAPES[shape][1]) for half in (True, False))
+    for half, single in zip(sum(halves, []), sum(singles, []), strict=True):
+        assert half.dtype == jnp.float32
+        if half.size:
+            error = jnp.linalg.norm(half - single) / jnp.linalg.norm(single)
+            assert 0 < error < 0.1
+
+
+def test_small_changes_of_memory_add_up_in_half_precision(backend):
+    """An update gate that is nearly closed moves the hidden state by less than half precision can tell."""
+    memory = GRU(1, 1, key=jax.random.key(0))
+    gates = jnp.array([0.0, 7.0, 20.0])  # reset halfway, keep 99.9%, new content 1
+    memory = eqx.tree_at(lambda m: (m.input_bias, m.weight), memory, (gates, jnp.zeros((1, 3))))
+    last, _ = memory(jnp.ones((1, 1)) * 0.5, jnp.zeros((20, 1, 1), jnp.bfloat16), jnp.zeros((20, 1), bool))
+    keep = jax.nn.sigmoid(7.0) ** 20
+    np.testing.assert_allclose(last, [[0.5 * keep + 1 - keep]], atol=1e-5)

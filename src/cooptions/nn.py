@@ -1,4 +1,7 @@
-"""Networks, written for any batch in front: callers vmap over members with weights of their own."""
+"""Networks, written for any batch in front: callers vmap over members with weights of their own.
+
+Layers compute as precisely as their inputs are: weights are kept in float32, and rounded for inputs of half precision.
+"""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -20,6 +23,11 @@ def _orthogonal(key: PRNGKeyArray, num_in: int, num_out: int, scale: float) -> F
     return jax.custom_batching.sequential_vmap(lambda key: draw(key, (num_in, num_out)))(key)
 
 
+def _add(bias: Float[Array, " out"], product: Float[Array, "*batch out"]) -> Float[Array, "*batch out"]:
+    """In float32, and so are the bias's many gradients when they are summed."""
+    return (product.astype(jnp.float32) + bias).astype(product.dtype)
+
+
 class MLP(eqx.Module):
     """Linear layers with an activation between them. Weights start orthogonal, biases at 0."""
 
@@ -37,8 +45,8 @@ class MLP(eqx.Module):
 
     def __call__(self, x: Float[Array, "*batch _"]) -> Float[Array, "*batch _"]:
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = self.activation(x @ weight + bias)
-        return x @ self.weights[-1] + self.biases[-1]
+            x = self.activation(_add(bias, x @ weight.astype(x.dtype)))
+        return _add(self.biases[-1], x @ self.weights[-1].astype(x.dtype))
 
 
 FEW = 4
@@ -64,7 +72,7 @@ class Convolution(eqx.Module):
 
     def __call__(self, x: Float[Array, "*batch height width in"]) -> Float[Array, "*batch height width out"]:
         times = patches_times if np.prod(x.shape[:-3]) < FEW else rows_times
-        return times(x, self.weight) + self.bias
+        return _add(self.bias, times(x, self.weight.astype(x.dtype)))
 
 
 def patches_times(
@@ -96,12 +104,15 @@ def _banded(weight: Float[Array, "row column in out"], width: int) -> Float[Arra
     kernel = weight.shape[1]
     left = (kernel - 1) // 2
     around = (width - 1 - left, width - kernel + left, 0)  # negative, it crops a kernel wider than the picture
-    reach = jax.lax.pad(weight, 0.0, [(0, 0, 0), around, (0, 0, 0), (0, 0, 0)])
+    reach = jax.lax.pad(weight, jnp.zeros((), weight.dtype), [(0, 0, 0), around, (0, 0, 0), (0, 0, 0)])
     return jnp.stack([reach[:, width - 1 - cell : 2 * width - 1 - cell] for cell in range(width)], axis=3)
 
 
 class GRU(eqx.Module):
-    """A gated recurrent unit over a sequence, which forgets where a new episode begins."""
+    """A gated recurrent unit over a sequence, which forgets where a new episode begins.
+
+    Its hidden state is float32 whatever the precision of its inputs: small changes must be able to add up.
+    """
 
     input_weight: Float[Array, "in gates"]
     input_bias: Float[Array, " gates"]
@@ -123,13 +134,14 @@ class GRU(eqx.Module):
         first: Bool[Array, "time *batch"],
     ) -> tuple[Float[Array, "*batch hidden"], Float[Array, "time *batch hidden"]]:
         """The hidden state after the sequence, and after each of its steps."""
-        inputs = x @ self.input_weight + self.input_bias  # all steps at once: only the rest is sequential
+        # All steps at once: only the rest is sequential.
+        inputs = _add(self.input_bias, x @ self.input_weight.astype(x.dtype))
         outputs = _recur(self.weight, self.bias, hidden, inputs, first)
         return outputs[-1], outputs
 
 
 class _Gates(eqx.Module):
-    """What one step of the unit computes, and its gradient needs."""
+    """What one step of the unit computes, and its gradient needs: kept as precisely as the inputs are."""
 
     before: Float[Array, "*batch hidden"]
     """The hidden state before it, forgotten where an episode begins."""
@@ -152,8 +164,9 @@ def _gates(
     first: Bool[Array, "*batch"],
 ) -> _Gates:
     before = jnp.where(first[..., None], 0.0, hidden)
-    reset_x, update_x, new_x = jnp.split(inputs, 3, axis=-1)
-    reset_h, update_h, new_h = jnp.split(before @ weight, 3, axis=-1)
+    product = before.astype(inputs.dtype) @ weight.astype(inputs.dtype)
+    reset_x, update_x, new_x = jnp.split(inputs.astype(jnp.float32), 3, axis=-1)
+    reset_h, update_h, new_h = jnp.split(product.astype(jnp.float32), 3, axis=-1)
     reset, update, kept = jax.nn.sigmoid(reset_x + reset_h), jax.nn.sigmoid(update_x + update_h), new_h + bias
     return _Gates(before, reset, update, jnp.tanh(new_x + reset * kept), kept)
 
@@ -192,7 +205,7 @@ def _recur(
 def _recur_forward(weight: Array, bias: Array, hidden: Array, inputs: Array, first: Array) -> tuple[Array, Any]:
     def step(hidden: Array, step: tuple[Array, Array]) -> tuple[Array, tuple[Array, _Gates]]:
         gates = _gates(weight, bias, hidden, *step)
-        return gates.after, (gates.after, gates)
+        return gates.after, (gates.after, jax.tree.map(lambda gate: gate.astype(inputs.dtype), gates))
 
     _, (outputs, gates) = _scan(step, hidden, (inputs, first))
     return outputs, (weight, gates, first)
@@ -201,22 +214,25 @@ def _recur_forward(weight: Array, bias: Array, hidden: Array, inputs: Array, fir
 def _recur_backward(kept: Any, gradient: Array) -> tuple[Array, Array, Array, Array, None]:
     """The gradient by hand: steps backwards find that of every gate, and the weights' is then one product of all."""
     weight, gates, first = kept
+    precision = gates.new.dtype
+    weight = weight.astype(precision)
 
     def step(following: Array, step: tuple[Array, _Gates, Array]) -> tuple[Array, tuple[Array, Array]]:
         gradient, gates, first = step
+        gates = jax.tree.map(lambda gate: gate.astype(jnp.float32), gates)
         total = gradient + following
         of_new = total * (1 - gates.update) * (1 - gates.new**2)
         of_update = total * (gates.before - gates.new) * gates.update * (1 - gates.update)
         of_reset = of_new * gates.kept * gates.reset * (1 - gates.reset)
-        of_gates = jnp.concatenate([of_reset, of_update, of_new * gates.reset], axis=-1)
-        of_before = total * gates.update + of_gates @ weight.T
-        return jnp.where(first[..., None], 0.0, of_before), (of_gates, of_new)
+        of_gates = jnp.concatenate([of_reset, of_update, of_new * gates.reset], axis=-1).astype(precision)
+        of_before = total * gates.update + (of_gates @ weight.T).astype(jnp.float32)
+        return jnp.where(first[..., None], 0.0, of_before), (of_gates, of_new.astype(precision))
 
-    begin = jnp.zeros_like(gates.before[0])
+    begin = jnp.zeros_like(gradient[0])
     of_hidden, (of_gates, of_new) = _scan(step, begin, (gradient, gates, first), reverse=True)
     size, rows = begin.shape[-1], list(range(gradient.ndim - 1))
-    of_weight = jnp.tensordot(gates.before, of_gates, axes=[rows, rows])
-    of_bias = of_gates[..., -size:].sum(axis=tuple(rows))
+    of_weight = jnp.tensordot(gates.before, of_gates, axes=[rows, rows], preferred_element_type=jnp.float32)
+    of_bias = of_gates[..., -size:].astype(jnp.float32).sum(axis=tuple(rows))
     of_inputs = jnp.concatenate([of_gates[..., :-size], of_new], axis=-1)
     return of_weight, of_bias, of_hidden, of_inputs, None
 

@@ -27,7 +27,7 @@ IQL = QConfig(
     learning_rate=5e-4,
     anneal=True,
     epsilon_evaluation=0.05,
-    network=NetworkConfig(hidden=(128, 128), recurrent=True, shared=True),
+    network=NetworkConfig(hidden=(128, 128), recurrent=True, shared=True, half=True),
 )
 """The paper's table for Level-Based Foraging."""
 QUICK_IQL = replace(
@@ -48,7 +48,7 @@ IQL_FOR_PICTURES = QConfig(
     anneal=True,
     max_gradient_norm=10.0,
     target_interval=100,
-    network=NetworkConfig(hidden=(128, 128), channels=(32, 32, 32), shared=True),
+    network=NetworkConfig(hidden=(128, 128), channels=(32, 32, 32), shared=True, half=True),
 )
 """The paper's table for Overcooked."""
 _PPO = PpoConfig(steps=20_000_000)

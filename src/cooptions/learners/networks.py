@@ -29,6 +29,8 @@ class NetworkConfig:
     """Whether agents remember: a gated recurrent unit."""
     shared: bool = False
     """Whether all agents use one network; what is observed must then tell them apart."""
+    half: bool = False
+    """Whether layers compute in bfloat16: half the traffic. Weights, memory and outputs are float32 all the same."""
 
     def __post_init__(self) -> None:
         least = 2 if self.recurrent else 1
@@ -50,6 +52,7 @@ class Network(eqx.Module):
     body: MLP
     memory: GRU | None
     head: MLP
+    half: bool = eqx.field(static=True)
 
     def __init__(self, shape: tuple[int, ...], config: NetworkConfig, num_outputs: int, *, key: PRNGKeyArray) -> None:
         picture_key, body_key, memory_key, head_key = jax.random.split(key, 4)
@@ -63,6 +66,7 @@ class Network(eqx.Module):
         self.body = MLP((num_inputs, *widths), key=body_key)
         self.memory = GRU(widths[-1], config.hidden[-1], key=memory_key) if config.recurrent else None
         self.head = MLP((config.hidden[-1], num_outputs), key=head_key, scale=0.01)
+        self.half = config.half
 
     def __call__(
         self,
@@ -71,13 +75,13 @@ class Network(eqx.Module):
         first: Bool[Array, "time *batch"],
     ) -> tuple[Float[Array, "*batch memory"], Float[Array, "time *batch output"]]:
         """What follows a sequence of observations; `first` marks those that begin an episode."""
-        x = observation.astype(jnp.float32)
+        x = observation.astype(jnp.bfloat16 if self.half else jnp.float32)
         for convolution in self.convolutions:
             x = jax.nn.relu(convolution(x))
         x = jax.nn.relu(self.body(x.reshape(*first.shape, -1)))
         if self.memory is not None:
             memory, x = self.memory(memory, x, first)
-        return memory, self.head(x)
+        return memory, self.head(x.astype(jnp.float32))
 
 
 def init_team(

@@ -261,7 +261,9 @@ class QLearner(AbstractLearner[QState]):
             before, after = values[:-1], jax.lax.stop_gradient(values[1:])
         else:
             _, before = self.values(network, memory, ticks.observation[:-1], ticks.first[:-1])
-            after = self.later_values(jax.lax.stop_gradient(network), memory, ticks)
+            # Behind a barrier: XLA would merge this pass with the other, and copy what both see together for that.
+            same = jax.lax.optimization_barrier(jax.lax.stop_gradient(network))
+            after = self.later_values(same, memory, ticks)
         return self.squared_errors(before, after, later, ticks)
 
     def squared_errors(
