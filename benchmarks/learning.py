@@ -24,7 +24,9 @@ from cooptions.figures.curves import plot_learning_curves
 from cooptions.learning import Learning
 from cooptions.training import MetricsFile
 
-_SINGLE = "--learning.learner.network.no-half"
+_CHOICE = "--learning.learner.choice"
+_STAYS = f"{_CHOICE}.no-yields"
+_SINGLE = f"--learning.learner.network.no-half {_STAYS}"  # as it was when these were run
 _SMALL = "--seeds 5 --learning.evaluations 25 --learning.learner.steps"
 _FORAGE = f"lbf-15x15-4p-3f --seeds 5 --learning.learner.steps 7000000 {_SINGLE}"
 _FORAGE_SMALL = (
@@ -40,26 +42,27 @@ _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
 _COOK = "overcooked-counter_circuit --seeds 5 --learning.learner.steps 4000000"
 _FIVE = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 5"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
-_CHOICE = "--learning.learner.choice"
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
 
 STUDIES: dict[str, dict[str, str]] = {
     "it-learns": {
-        "iql": f"lbf-8x8-2p-2f --method iql {_SMALL} 2000000",
-        "vdn": f"lbf-8x8-2p-2f --method vdn {_SMALL} 2000000",
+        "iql": f"lbf-8x8-2p-2f --method iql {_SMALL} 2000000 {_SINGLE}",
+        "vdn": f"lbf-8x8-2p-2f --method vdn {_SMALL} 2000000 {_SINGLE}",
         "ippo": f"lbf-8x8-2p-2f --method ippo {_SMALL} 3000000",
         "mappo": f"lbf-8x8-2p-2f --method mappo {_SMALL} 3000000",
-        "cooks/vdn": "overcooked-cramped_room --method vdn --seeds 5 --learning.learner.steps 4000000",
+        "cooks/vdn": f"overcooked-cramped_room --method vdn --seeds 5 --learning.learner.steps 4000000 {_SINGLE}",
+        "cooks/vdn in half": "overcooked-cramped_room --method vdn --seeds 5 --learning.learner.steps 4000000",
         "cooks/ippo": "overcooked-cramped_room --method ippo --seeds 5 --learning.learner.steps 6000000",
     },
     "options": {
         "iql": f"{_FORAGE} --method iql",
         "vdn": f"{_FORAGE} --method vdn",
         "handmade": f"{_FORAGE} --method iql+handmade",
-        "hit": f"{_FORAGE} --method iql+hit",
-        "iaro": f"{_FORAGE} --method iql+iaro",
-        "kron": f"{_FORAGE} --method iql+kron",
         "handmade-valued": f"{_FORAGE} --method iql+handmade --learning.learner.choice.valued",
+    },
+    "foraging": {
+        method: f"lbf-15x15-4p-3f --seeds 5 --learning.learner.steps 4000000 --method {method} {_STAYS}"
+        for method in ("iql", "iql+hit", "iql+iaro", "iql+iaro-scalar", "iql+kron", "iql+rjs")
     },
     "foraging-apart": {
         "iql-ns": f"{_FORAGE_SMALL} --method iql-ns",
@@ -83,7 +86,7 @@ STUDIES: dict[str, dict[str, str]] = {
     "cooks": {
         "iql": f"{_COOK} --method iql",
         "vdn": f"{_COOK} --method vdn",
-        "iql+hit": f"{_COOK} --method iql+hit {_FIVE}",
+        "iql+hit": f"{_COOK} --method iql+hit {_FIVE} {_STAYS}",
     },
     "mends": {
         "default": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",

@@ -78,6 +78,9 @@ def test_options_are_drawn_as_often_as_their_weights_say():
     action = np.asarray(draw_together(timestep(), still, 1.0, key=KEY, weights=weights))
     assert (action == action[:, :1]).all()
     assert (action == PRIMITIVES).mean() == pytest.approx(0.8, abs=0.06)
+    fewer = np.asarray(draw_together(timestep(), still, 1.0, key=KEY, weights=0.5 * weights))
+    assert (fewer == PRIMITIVES).mean() == pytest.approx(0.4, abs=0.08)
+    assert (fewer == 0).mean() == pytest.approx(0.5, abs=0.08)
     mask = np.ones((AGENTS, ACTIONS), bool)
     mask[:, PRIMITIVES] = False
     assert (draw_together(timestep(mask=mask), still, 1.0, key=KEY, weights=weights) == PRIMITIVES + 1).all()

@@ -8,7 +8,7 @@ import numpy as np
 from learners.test_option_values import CONFIG, corridor
 
 from cooptions.learners.choice import ChoiceConfig
-from cooptions.learners.merit import AFTERMATH, FORGETTING, PATIENCE, Merit
+from cooptions.learners.merit import AFTERMATH, FORGETTING, GRACE, PATIENCE, Merit
 from cooptions.learners.q_learning import QLearner
 
 
@@ -52,6 +52,31 @@ def test_weights_are_alike_until_something_is_earned_and_then_go_by_what_a_step_
     np.testing.assert_allclose(lazy.weights(1.0), [0.75, 0.25], rtol=1e-6)
     bad = replace(merit, earned=jnp.array([-3.0, 1.0]))
     np.testing.assert_allclose(bad.weights(1.0), [0.0, 1.0])
+
+
+def test_a_reward_is_shared_between_options_and_the_team_by_itself_once():
+    merit = record([-1, 0, 1, -1, -1], [1.0, 0.0, 0.0, 0.0, 1.0])
+    np.testing.assert_allclose(merit.earned, [AFTERMATH**3, AFTERMATH**2], rtol=1e-6)
+    np.testing.assert_allclose([merit.owed, merit.own], [AFTERMATH**2, 2 - AFTERMATH**2], rtol=1e-6)
+    np.testing.assert_allclose([merit.under, merit.alone], [2 + AFTERMATH + AFTERMATH**2, 3 - AFTERMATH - AFTERMATH**2])
+    under = merit.under
+    merit = record([-1, 0], [1.0, 1.0], merit=merit)
+    np.testing.assert_allclose(merit.under, under * FORGETTING + AFTERMATH**3 + 1, rtol=1e-6)
+    np.testing.assert_allclose(merit.owed, AFTERMATH**2 * FORGETTING + AFTERMATH**3 + 1, rtol=1e-6)
+
+
+def test_options_are_worth_less_the_less_a_step_earns_than_without_them():
+    fresh = Merit.none(1, 2)
+    assert fresh.worth == 1
+    lucky = replace(fresh, own=jnp.float32(10.0), alone=jnp.float32(100.0))
+    np.testing.assert_allclose(lucky.worth, 1.0, rtol=1e-6)  # nothing is known of options
+    poor = replace(lucky, under=jnp.float32(3 * GRACE))
+    np.testing.assert_allclose(poor.worth, 1 / 4, rtol=1e-6)
+    np.testing.assert_allclose(poor.weights(0.8, yields=True), [1 / 8, 1 / 8], rtol=1e-6)
+    half = replace(poor, owed=jnp.float32(0.05 * 3 * GRACE))
+    np.testing.assert_allclose(half.worth, (3 * 0.5 + 1) / 4, rtol=1e-6)
+    assert replace(poor, owed=jnp.float32(4 * GRACE)).worth == 1  # never more than `option_share` says
+    assert replace(poor, own=jnp.float32(0.0)).worth == 1  # nobody has earned anything
 
 
 def test_a_team_comes_to_draw_the_option_that_pays():

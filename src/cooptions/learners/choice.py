@@ -28,6 +28,8 @@ class ChoiceConfig:
     merit_share: float = 0.8
     """How many of the options drawn with a shared coin are drawn by what each has earned (`Merit`); the others are
     drawn alike."""
+    yields: bool = True
+    """Whether options are drawn the less often, the less a step under them earns than one of the team by itself."""
     patience: float = 0.0
     """How much less than the best choice, relative to that, an active option may be worth to a member before it
     votes against going on; the environment's `keep` says how many must. 0 with `keep=all` is the paper's rule."""
@@ -82,7 +84,7 @@ def choose(
     weights: Float[Array, " option"] | None = None,
 ) -> Int[Array, "env agent"]:
     """What the team does. `values` are of the primitives, and of the options if they have any; `weights` say how
-    likely each option is drawn, alike if left out."""
+    likely each option is drawn, alike if left out; what is missing to 1 is that none is."""
     macro, mask = timestep.macro, timestep.action_mask
     if macro is None:
         return epsilon_greedy(values, mask, epsilon, key=key)
@@ -107,6 +109,7 @@ def draw_together(
     """Where no option is active, the whole team draws one now and then, and whoever can vote for it does."""
     macro, mask = timestep.macro, timestep.action_mask
     assert macro is not None, "there are no options to draw"
+    probability = probability if weights is None else probability * weights.sum()
     coin_key, option_key = jax.random.split(key)
     offered = mask.any(axis=1) & ~_primitive(mask, macro)
     drawn = _draw(offered, weights, key=option_key)[:, None]

@@ -1,4 +1,5 @@
-"""What joint options have earned: the rewards that came while one led the team, or soon after."""
+"""What joint options have earned, and the team without them: options get the rewards that came while one led the team,
+and a part of those soon after."""
 
 import equinox as eqx
 import jax
@@ -11,22 +12,33 @@ NEVER = 10_000
 """Steps after which nothing is left of that."""
 PATIENCE = 100.0
 """Steps an option must have led before what it earned counts half."""
+GRACE = 1000.0
+"""Steps under options for which they are taken to earn what the team does by itself."""
 FORGETTING = 0.999
 """How much of the record is kept from one update to the next: a team that learns meets other rewards."""
 
 
 class Merit(eqx.Module):
-    """The record of every option."""
+    """The record of every option, and of the team by itself."""
 
     since: Int[Array, "env option"]
     """Steps since each led the team in an environment, in the episode that goes on there."""
     earned: Float[Array, " option"]
     led: Float[Array, " option"]
     """Steps it led the team."""
+    owed: Float[Array, ""]
+    """What is owed to options in all: a reward that several had a part in counts once."""
+    under: Float[Array, ""]
+    """Steps that options had a part in, each counted as far as its reward is."""
+    own: Float[Array, ""]
+    """The rest of the rewards: what the team earned by itself."""
+    alone: Float[Array, ""]
+    """The rest of the steps."""
 
     @classmethod
     def none(cls, num_envs: int, num_options: int) -> "Merit":
-        return cls(jnp.full((num_envs, num_options), NEVER), jnp.zeros(num_options), jnp.zeros(num_options))
+        zeros, zero = jnp.zeros(num_options), jnp.zeros(())
+        return cls(jnp.full((num_envs, num_options), NEVER), zeros, zeros, zero, zero, zero, zero)
 
     def after(
         self,
@@ -42,12 +54,33 @@ class Merit(eqx.Module):
         led_at = jnp.maximum(led_at, -1 - self.since)
         begun_at = jax.lax.cummax(jnp.where(first[..., None], time, -NEVER), axis=0)
         since = jnp.minimum(jnp.where(led_at >= begun_at, time - led_at, NEVER), NEVER)
-        earned = jnp.einsum("te,teo->o", reward, AFTERMATH**since)
-        return Merit(since[-1], FORGETTING * self.earned + earned, FORGETTING * self.led + leads.sum(axis=(0, 1)))
+        credit = AFTERMATH**since
+        part = credit.max(axis=-1, initial=0.0)
+        seen = (
+            jnp.einsum("te,teo->o", reward, credit),
+            leads.sum(axis=(0, 1)),
+            (reward * part).sum(),
+            part.sum(),
+            (reward * (1 - part)).sum(),
+            (1 - part).sum(),
+        )
+        kept = (self.earned, self.led, self.owed, self.under, self.own, self.alone)
+        return Merit(since[-1], *(FORGETTING * old + new for old, new in zip(kept, seen, strict=True)))
 
-    def weights(self, share: float) -> Float[Array, " option"]:
-        """With which probability each is to be drawn: `share` of that by what it earned a step, the rest alike."""
+    def weights(self, share: float, *, yields: bool = False) -> Float[Array, " option"]:
+        """With which probability each is to be drawn: `share` of that by what it earned a step, the rest alike.
+
+        What is missing to 1 is the probability of none: if options are to yield, that of how much less they earn.
+        """
         rate = jnp.maximum(self.earned, 0.0) / (self.led + PATIENCE)
         alike = jnp.full_like(rate, 1 / max(rate.shape[0], 1))
         total = rate.sum()
-        return (1 - share) * alike + share * jnp.where(total > 0, rate / jnp.where(total > 0, total, 1.0), alike)
+        weights = (1 - share) * alike + share * jnp.where(total > 0, rate / jnp.where(total > 0, total, 1.0), alike)
+        return weights * self.worth if yields else weights
+
+    @property
+    def worth(self) -> Float[Array, ""]:
+        """What a step under options earns, relative to one of the team by itself; at most 1, and 1 at first."""
+        alone = jnp.maximum(self.own, 0.0) / jnp.maximum(self.alone, 1.0)
+        under = (jnp.maximum(self.owed, 0.0) + GRACE * alone) / (self.under + GRACE)
+        return jnp.minimum(jnp.where(alone > 0, under / jnp.where(alone > 0, alone, 1.0), 1.0), 1.0)

@@ -180,7 +180,7 @@ class QLearner(AbstractLearner[QState]):
         config = self.config
         epsilon = config.epsilon(state.updates)
         frames = state.updates * self.steps_per_update
-        weights = state.merit.weights(config.choice.merit_share) if config.choice.merit_share else None
+        weights = state.merit.weights(config.choice.merit_share, yields=config.choice.yields)
 
         def decide(memory: Array, timestep: TimeStep, first: Array, key: PRNGKeyArray) -> tuple[Array, Array, None]:
             memory, values = self.values(state.network, memory, timestep.observation[None], first[None])
