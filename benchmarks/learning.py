@@ -26,18 +26,25 @@ from cooptions.training import MetricsFile
 
 _CHOICE = "--learning.learner.choice"
 _STAYS = f"{_CHOICE}.no-yields"
-_SINGLE = f"--learning.learner.network.no-half {_STAYS}"  # as it was when these were run
+_FLOAT = "--learning.learner.network.no-half"
+_SINGLE = f"{_FLOAT} {_STAYS}"  # as it was when these were run
 _SMALL = "--seeds 5 --learning.evaluations 25 --learning.learner.steps"
 _FORAGE = f"lbf-15x15-4p-3f --seeds 5 --learning.learner.steps 7000000 {_SINGLE}"
 _FORAGE_SMALL = (
     "lbf-15x15-4p-3f --seeds 3 --learning.learner.steps 1000000 --learning.learner.batch 32 "
     f"--learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 --learning.evaluations 20 {_SINGLE}"
 )
-_MEET = (
+_FEW_STEPS = (
+    "--seeds 4 --learning.learner.batch 32 --learning.learner.epsilon-decay 0.3 "
+    "--learning.learner.network.hidden 64 64 --learning.evaluations 20 --learning.learner.steps"
+)
+_SET = "--method iql+handmade --learning.macro.option-set runs/learning/yielding/set/option_sets/seed-0"
+_MEETING = (
     "grid-15x15-4p,task=meet --learning.learner.steps 500000 --learning.learner.batch 32 "
     "--learning.learner.capacity 50000 --learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 "
-    f"--learning.evaluations 20 {_SINGLE}"
+    f"--learning.evaluations 20 {_FLOAT}"
 )
+_MEET = f"{_MEETING} {_STAYS}"
 _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
 _COOK = "overcooked-counter_circuit --seeds 5 --learning.learner.steps 4000000"
 _FIVE = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 5"
@@ -53,6 +60,10 @@ STUDIES: dict[str, dict[str, str]] = {
         "cooks/vdn": f"overcooked-cramped_room --method vdn --seeds 5 --learning.learner.steps 4000000 {_SINGLE}",
         "cooks/vdn in half": "overcooked-cramped_room --method vdn --seeds 5 --learning.learner.steps 4000000",
         "cooks/ippo": "overcooked-cramped_room --method ippo --seeds 5 --learning.learner.steps 6000000",
+    },
+    "halves": {
+        "half": f"lbf-8x8-2p-2f {_FEW_STEPS} 500000 --method iql",
+        "single": f"lbf-8x8-2p-2f {_FEW_STEPS} 500000 --method iql {_FLOAT}",
     },
     "options": {
         "iql": f"{_FORAGE} --method iql",
@@ -83,6 +94,16 @@ STUDIES: dict[str, dict[str, str]] = {
             for found in ("hit", "iaro", "iaro-scalar", "kron", "rjs")
         },
     },
+    "yielding": {  # the set is made by `cooptions discover lbf-15x15-4p-3f --method hit --seeds 1`, then `options`
+        "iql": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 --method iql",
+        "20 options": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 {_SET}",
+        "20 options that stay": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 {_SET} {_STAYS}",
+        "meeting": f"{_MEETING} --seeds 5 --method iql-ns+handmade",
+    },
+    "all-needed": {
+        "iql": f"lbf-10x10-3p-3f {_FEW_STEPS} 1500000 --method iql",
+        "iql+handmade": f"lbf-10x10-3p-3f {_FEW_STEPS} 1500000 --method iql+handmade",
+    },
     "cooks": {
         "iql": f"{_COOK} --method iql",
         "vdn": f"{_COOK} --method vdn",
@@ -102,6 +123,8 @@ STUDIES: dict[str, dict[str, str]] = {
         "independent": f"{_DRAWN} {_CHOICE}.exploration independent",
         "valued": f"{_DRAWN} {_CHOICE}.valued",
         "valued, paper's": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep all",
+        "patience 0.1": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep all {_CHOICE}.patience 0.1",
+        "patience 0.5": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep all {_CHOICE}.patience 0.5",
         "valued, majority": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep majority",
         "valued, evaluated": f"{_DRAWN} {_CHOICE}.valued {_CHOICE}.evaluated",
     },

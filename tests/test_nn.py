@@ -95,7 +95,7 @@ def test_gradient_of_memory_is_that_of_its_steps(backend):
 SHAPES = {"vector": ((6,), {}), "picture": ((5, 8, 3), {"channels": (8,), "kernels": (3,)})}
 
 
-def outputs_and_gradient(shape, half, recurrent, layers):
+def outputs_and_gradient(shape, layers, half, recurrent):
     """Of one network, in either precision: what a short sequence leads to, and how the error of that changes."""
     config = NetworkConfig(hidden=(16, 16), recurrent=recurrent, half=half, **layers)
     network = with_random_biases(Network(shape, config, 3, key=jax.random.key(0)))
@@ -107,14 +107,14 @@ def outputs_and_gradient(shape, half, recurrent, layers):
         return ((outputs - wanted) ** 2).mean(), (memory, outputs)
 
     (_, results), gradient = jax.value_and_grad(loss, has_aux=True)(network)
-    return jax.tree.leaves(results), jax.tree.leaves(gradient)
+    return jax.tree.leaves((results, gradient))
 
 
 @pytest.mark.parametrize("recurrent", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_half_precision_is_near_single_and_does_not_leave_the_network(shape, recurrent, backend):
-    halves, singles = (outputs_and_gradient(SHAPES[shape][0], half, recurrent, SHAPES[shape][1]) for half in (True, False))
-    for half, single in zip(sum(halves, []), sum(singles, []), strict=True):
+    halves, singles = (outputs_and_gradient(*SHAPES[shape], half, recurrent) for half in (True, False))
+    for half, single in zip(halves, singles, strict=True):
         assert half.dtype == jnp.float32
         if half.size:
             error = jnp.linalg.norm(half - single) / jnp.linalg.norm(single)
