@@ -122,10 +122,10 @@ STUDIES: dict[str, dict[str, str]] = {
         "share 0.3": f"{_DRAWN} {_CHOICE}.option-share 0.3",
         "independent": f"{_DRAWN} {_CHOICE}.exploration independent",
         "valued": f"{_DRAWN} {_CHOICE}.valued",
-        "valued, paper's": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep all",
+        "valued, paper's": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep all {_CHOICE}.patience 0",
         "patience 0.1": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep all {_CHOICE}.patience 0.1",
         "patience 0.5": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep all {_CHOICE}.patience 0.5",
-        "valued, majority": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep majority",
+        "valued, majority": f"{_DRAWN} {_CHOICE}.valued --learning.macro.keep majority {_CHOICE}.patience 0",
         "valued, evaluated": f"{_DRAWN} {_CHOICE}.valued {_CHOICE}.evaluated",
     },
 }

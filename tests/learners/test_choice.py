@@ -16,7 +16,7 @@ NUM, AGENTS, PRIMITIVES, OPTIONS = 400, 3, 2, 2
 ACTIONS = PRIMITIVES + OPTIONS
 SHARED = ChoiceConfig()
 INDEPENDENT = ChoiceConfig(exploration="independent")
-VALUED = ChoiceConfig(valued=True)
+VALUED = ChoiceConfig(valued=True, patience=0.0)
 
 
 def timestep(active=-1, mask=None, num=NUM):

@@ -30,7 +30,7 @@ class ChoiceConfig:
     drawn alike."""
     yields: bool = True
     """Whether options are drawn the less often, the less a step under them earns than one of the team by itself."""
-    patience: float = 0.0
+    patience: float = 0.5
     """How much less than the best choice, relative to that, an active option may be worth to a member before it
     votes against going on; the environment's `keep` says how many must. 0 with `keep=all` is the paper's rule."""
     evaluated: bool = False
