@@ -103,6 +103,8 @@ STUDIES: dict[str, dict[str, str]] = {
     "all-needed": {
         "iql": f"lbf-10x10-3p-3f {_FEW_STEPS} 1500000 --method iql",
         "iql+handmade": f"lbf-10x10-3p-3f {_FEW_STEPS} 1500000 --method iql+handmade",
+        "far/iql": f"lbf-15x15-3p-5f {_FEW_STEPS} 2000000 --method iql",
+        "far/iql+handmade": f"lbf-15x15-3p-5f {_FEW_STEPS} 2000000 --method iql+handmade",
     },
     "cooks": {
         "iql": f"{_COOK} --method iql",

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -94,3 +95,17 @@ def test_a_team_comes_to_draw_the_option_that_pays():
         return back / forth
 
     assert back_over_forth(1.0) < 0.5 * back_over_forth(0.0)
+
+
+def test_a_team_that_earns_more_by_itself_draws_fewer_options():
+    env = corridor(2, 5)
+
+    def led(yields):
+        choice = ChoiceConfig(option_share=0.5, yields=yields)
+        learner = QLearner(replace(CONFIG, choice=choice, num_envs=16, rollout=20, capacity=6400))
+        state = learner.init(env, key=jax.random.key(0))
+        earned = replace(state.merit, own=jnp.float32(100.0), alone=jnp.float32(100.0), under=jnp.float32(1e6))
+        state = eqx.tree_at(lambda s: s.merit, state, earned)
+        return learner.collect(state, env, key=jax.random.key(1))[1]["led"]
+
+    assert led(True) < 0.1 * led(False)
