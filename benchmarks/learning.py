@@ -30,20 +30,14 @@ _FLOAT = "--learning.learner.network.no-half"
 _SINGLE = f"{_FLOAT} {_STAYS}"  # as it was when these were run
 _SMALL = "--seeds 5 --learning.evaluations 25 --learning.learner.steps"
 _FORAGE = f"lbf-15x15-4p-3f --seeds 5 --learning.learner.steps 7000000 {_SINGLE}"
-_FORAGE_SMALL = (
-    "lbf-15x15-4p-3f --seeds 3 --learning.learner.steps 1000000 --learning.learner.batch 32 "
-    f"--learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 --learning.evaluations 20 {_SINGLE}"
-)
-_FEW_STEPS = (
-    "--seeds 4 --learning.learner.batch 32 --learning.learner.epsilon-decay 0.3 "
+_LITTLE = (
+    "--learning.learner.batch 32 --learning.learner.epsilon-decay 0.3 "
     "--learning.learner.network.hidden 64 64 --learning.evaluations 20 --learning.learner.steps"
 )
+_FEW_STEPS = f"--seeds 4 {_LITTLE}"
+_FORAGE_SMALL = f"lbf-15x15-4p-3f --seeds 3 {_LITTLE} 1000000 {_SINGLE}"
 _SET = "--method iql+handmade --learning.macro.option-set runs/learning/yielding/set/option_sets/seed-0"
-_MEETING = (
-    "grid-15x15-4p,task=meet --learning.learner.steps 500000 --learning.learner.batch 32 "
-    "--learning.learner.capacity 50000 --learning.learner.epsilon-decay 0.3 --learning.learner.network.hidden 64 64 "
-    f"--learning.evaluations 20 {_FLOAT}"
-)
+_MEETING = f"grid-15x15-4p,task=meet {_LITTLE} 500000 --learning.learner.capacity 50000 {_FLOAT}"
 _MEET = f"{_MEETING} {_STAYS}"
 _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
 _COOK = "overcooked-counter_circuit --seeds 5 --learning.learner.steps 4000000"
@@ -182,7 +176,12 @@ def collected(name: str, command: str, run: RunDirectory, note: str) -> dict[str
             for key in rows[0]
             if key.startswith(prefix)
         },
-        "led": [[round(share, 3) for share in row["led"]] for row in rows if "led" in row],
+        # How training went beside that: the share of steps that options led, and the reward of a step.
+        **{
+            key: [[round(value, 4) for value in row[key]] for row in rows]
+            for key in ("led", "reward")
+            if key in rows[0]
+        },
         "finished": bool(entry),
         "seconds": entry.get("seconds"),
         "made_by": entry.get("made_by"),

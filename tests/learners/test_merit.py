@@ -80,17 +80,21 @@ def test_options_are_worth_less_the_less_a_step_earns_than_without_them():
     assert replace(poor, own=jnp.float32(0.0)).worth == 1  # nobody has earned anything
 
 
-def test_a_team_comes_to_draw_the_option_that_pays():
-    """Of "forth to the reward" and "back to the start" only the first leads to any."""
+def team_in_a_corridor(**choice):
+    """A learner that can draw "forth to the reward" and "back to the start", how it begins, and what collects."""
     env = corridor(2, 5)
+    config = replace(CONFIG, choice=ChoiceConfig(option_share=0.5, **choice), num_envs=16, rollout=20, capacity=6400)
+    learner = QLearner(config)
+    return learner.init(env, key=jax.random.key(0)), jax.jit(lambda state, key: learner.collect(state, env, key=key))
+
+
+def test_a_team_comes_to_draw_the_option_that_pays():
+    """Only the way forth leads to any reward."""
 
     def back_over_forth(share):
-        choice = ChoiceConfig(option_share=0.5, merit_share=share)
-        learner = QLearner(replace(CONFIG, choice=choice, num_envs=16, rollout=20, capacity=6400))
-        state = learner.init(env, key=jax.random.key(0))
-        collect = jax.jit(lambda state, key: learner.collect(state, env, key=key)[0])
+        state, collect = team_in_a_corridor(merit_share=share)
         for key in jax.random.split(jax.random.key(1), 20):
-            state = collect(state, key)
+            state, _ = collect(state, key)
         forth, back = np.asarray(state.merit.led)
         return back / forth
 
@@ -98,14 +102,9 @@ def test_a_team_comes_to_draw_the_option_that_pays():
 
 
 def test_a_team_that_earns_more_by_itself_draws_fewer_options():
-    env = corridor(2, 5)
-
     def led(yields):
-        choice = ChoiceConfig(option_share=0.5, yields=yields)
-        learner = QLearner(replace(CONFIG, choice=choice, num_envs=16, rollout=20, capacity=6400))
-        state = learner.init(env, key=jax.random.key(0))
+        state, collect = team_in_a_corridor(yields=yields)
         earned = replace(state.merit, own=jnp.float32(100.0), alone=jnp.float32(100.0), under=jnp.float32(1e6))
-        state = eqx.tree_at(lambda s: s.merit, state, earned)
-        return learner.collect(state, env, key=jax.random.key(1))[1]["led"]
+        return collect(eqx.tree_at(lambda s: s.merit, state, earned), jax.random.key(1))[1]["led"]
 
     assert led(True) < 0.1 * led(False)
