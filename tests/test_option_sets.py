@@ -135,7 +135,7 @@ def test_a_run_whose_seeds_all_diverged_fails(run, lose):
         (["options", "RUN", "--options", "nope"], "options: unknown 'nope'; there are ours, paper"),
         (["options", "RUN", "--options.step-cost", "-1"], "options.step_cost must not be negative"),
         (["options", "RUN", *TRAIN, "--options.max-steps", "7"], "options.max_steps is 6 there, 7 now"),
-        (["show", "RUN", "--seed", "2"], "seed: the run has seeds 0 to 1, not 2"),
+        (["show", "RUN", "--seed", "2"], "seed: options were discovered by seeds 0 to 1, not 2"),
         (["show", "RUN", "--gif", "+e7"], "option: unknown '+e7'; there are +e1, -e1"),
     ],
 )

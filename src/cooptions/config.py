@@ -1,6 +1,6 @@
 """The configuration of a whole run: frozen, checked before anything compiles, one field per stage."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
 from zlib import crc32
@@ -53,6 +53,10 @@ class Config:
     def __post_init__(self) -> None:
         require(self.seeds >= 1, f"seeds must be at least 1, not {self.seeds}")
         require(self.seed >= 0, f"seed must be at least 0, not {self.seed}")
+        wanted = self.learning.macro.discoveries if self.learning.macro else 0
+        require(
+            wanted <= self.seeds, f"macro.discoveries must be at most {self.seeds}, the number of seeds, not {wanted}"
+        )
 
     @cached_property
     def env(self) -> AbstractEnv:
@@ -77,6 +81,14 @@ class Config:
         return self.learning.macro is not None and not self.learning.macro.option_set
 
     @property
+    def discovering(self) -> "Config":
+        """The same for the seeds that discover: the first ones, if not all."""
+        macro = self.learning.macro
+        if macro is None or macro.discoveries in (0, self.seeds):
+            return self
+        return replace(self, seeds=macro.discoveries)
+
+    @property
     def eigenoptions(self) -> tuple[Option, ...]:
         """The options to be trained: every eigenfunction, upwards and downwards."""
         return eigenoptions(self.env.num_agents, self.laplacian.num_eigenfunctions)
@@ -95,7 +107,7 @@ class Config:
 def config_of_run(run: RunDirectory) -> Config:
     """The configuration that a run directory was made with, as far as its stages go."""
     known: Json = {}
-    for stage in run.configs.values():
+    for stage in sorted(run.configs.values(), key=lambda stage: stage["seeds"]):  # more may learn than discover
         known |= stage
     if not known:
         raise ArtifactError(f"{run.path}: no run was made here")

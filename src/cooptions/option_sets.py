@@ -35,14 +35,14 @@ def option_set_path(run: RunDirectory, config: Config, seed: int) -> Path:
 
 
 def write_option_sets(config: Config, run: RunDirectory, progress: Progress) -> list[tuple[OptionReport, ...]]:
-    """Follow the options of every seed, and write each set with its card; what is there already is only read.
+    """Follow the options of every seed that discovered, and write each set with its card; what is there already is only read.
 
     A seed whose training diverged is left out, with a warning: the reports are those of the others, in their order.
     """
-    option_sets = options_stage(config, run, progress)
+    option_sets, num_seeds = options_stage(config, run, progress), config.discovering.seeds
     reports = []
-    with progress.stage("option sets", config.seeds) as show:
-        for seed in range(config.seeds):
+    with progress.stage("option sets", num_seeds) as show:
+        for seed in range(num_seeds):
             path = option_set_path(run, config, seed)
             options = jax.tree.map(lambda leaf, seed=seed: leaf[seed], option_sets)
             lost = diverged(options)
@@ -95,7 +95,8 @@ def typical_starts(config: Config, seed: int, num: int) -> Runners:
 
 def load_options(config: Config, run: RunDirectory, seed: int) -> OptionSet:
     """The option set of one seed, as written by `cooptions options`."""
-    require(0 <= seed < config.seeds, f"seed: the run has seeds 0 to {config.seeds - 1}, not {seed}")
+    last = config.discovering.seeds - 1
+    require(0 <= seed <= last, f"seed: options were discovered by seeds 0 to {last}, not {seed}")
     path = option_set_path(run, config, seed)
     if not path.exists():
         reason = "this seed diverged, or was not written yet" if "options" in run.manifest else "none is trained yet"

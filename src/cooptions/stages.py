@@ -29,18 +29,18 @@ from cooptions.walks import Walk, index_futures, walk
 
 
 def walk_stage(config: Config, run: RunDirectory, progress: Progress) -> Walk:
-    """Random walks of the team."""
+    """Random walks of the team, by every seed that discovers."""
     return run.stage(
         "walk",
-        lambda: walk(config.env, config.walk, config.keys("walk"), progress=progress),
+        lambda: walk(config.env, config.walk, config.discovering.keys("walk"), progress=progress),
         lambda arrays: Walk(**arrays),
     )
 
 
 def representation_stage(config: Config, run: RunDirectory, progress: Progress) -> Any:
-    """The representation's state for every seed."""
+    """The representation's state for every seed that discovers."""
     dataset = index_futures(walk_stage(config, run, progress))
-    keys = config.keys("representation")
+    keys = config.discovering.keys("representation")
     like = jax.eval_shape(jax.vmap(lambda key, data: config.discovery.part.init(data, key=key)), keys, dataset)
     return run.stage(
         "representation",
@@ -50,10 +50,10 @@ def representation_stage(config: Config, run: RunDirectory, progress: Progress) 
 
 
 def spectrum_stage(config: Config, run: RunDirectory, progress: Progress) -> Spectrum:
-    """The eigenfunctions for every seed."""
+    """The eigenfunctions for every seed that discovers."""
     walks = walk_stage(config, run, progress)
     state = representation_stage(config, run, progress)
-    keys = config.keys("laplacian")
+    keys = config.discovering.keys("laplacian")
     like = jax.eval_shape(partial(untrained_spectrum, config.discovery), state, walks, keys)
     return run.stage(
         "spectrum",
@@ -63,7 +63,7 @@ def spectrum_stage(config: Config, run: RunDirectory, progress: Progress) -> Spe
 
 
 def option_tasks_of(config: Config, run: RunDirectory, progress: Progress) -> OptionTask:
-    """What the options of every seed are trained on."""
+    """What the options of every seed that discovers are trained on."""
     return _tasks(config, representation_stage(config, run, progress), spectrum_stage(config, run, progress))
 
 
@@ -76,14 +76,14 @@ def _tasks(config: Config, representation: Any, spectrum: Spectrum) -> OptionTas
         representation,
         spectrum,
         config.eigenoptions,
-        config.keys("starts"),
+        config.discovering.keys("starts"),
     )
 
 
 def options_stage(config: Config, run: RunDirectory, progress: Progress) -> OptionSet:
-    """The option set of every seed."""
+    """The option set of every seed that discovers."""
     found = representation_stage(config, run, progress), spectrum_stage(config, run, progress)
-    keys, training = config.keys("options"), OptionTraining(QLearner(config.options.learner))
+    keys, training = config.discovering.keys("options"), OptionTraining(QLearner(config.options.learner))
 
     def untrained(*found: Any) -> Network:
         tasks = _tasks(config, *found)
@@ -108,10 +108,15 @@ def task_env(config: Config, run: RunDirectory, progress: Progress) -> AbstractE
         return config.env
     if macro.option_set:
         given = GIVEN.get(macro.option_set, partial(load_option_set, Path(macro.option_set)))(config.env)
-        options = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (config.seeds, *leaf.shape)), given)
+        options = jax.tree.map(lambda leaf: leaf[None], given)
     else:
         options = options_stage(config, run, progress)
-    return with_options(config, options)
+    return with_options(config, in_turn(options, config.seeds))
+
+
+def in_turn(options: AbstractOptions, num_seeds: int) -> AbstractOptions:
+    """Option sets for so many seeds: those that there are, over and over."""
+    return jax.tree.map(lambda leaf: leaf[jnp.arange(num_seeds) % len(leaf)], options)
 
 
 def with_options(config: Config, options: AbstractOptions) -> AbstractEnv:
@@ -166,6 +171,7 @@ def stage_configs(config: Config, until: str) -> dict[str, Json]:
 
     def config_of(name: str) -> Json:
         chain = (*STAGES[name].after(config), name)
-        return config.stage_config(*(field for stage in chain for field in STAGES[stage].fields))
+        fields = (field for stage in chain for field in STAGES[stage].fields)
+        return (config.discovering if name in _DISCOVERY else config).stage_config(*fields)
 
     return {name: config_of(name) for name in (*STAGES[until].after(config), until)}

@@ -27,7 +27,7 @@ def plot_option_rollouts(config: Config, run: RunDirectory) -> Figure:
     They are those of the first seed that did not diverge.
     """
     option_sets = options_stage(config, run, Progress(Console(stderr=True)))
-    each = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], option_sets) for seed in range(config.seeds)]
+    each = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], option_sets) for seed in range(config.discovering.seeds)]
     seed = next((seed for seed, options in enumerate(each) if not diverged(options)), 0)
     options, found, key = each[seed], discovered(config, run, seed), config.keys("figure")[seed]
     begun = collect_starts(config.env, NUM_STARTS, config.options.start_steps, key=key)

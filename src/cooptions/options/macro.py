@@ -100,12 +100,16 @@ class MacroConfig:
     option_set: str = ""
     """An option set to use, the same for all seeds, instead of one discovered by every seed: its directory, or
     `handmade`."""
+    discoveries: int = 0
+    """How many of the seeds discover options, the first ones: the others share these in turn. 0 for every seed its own,
+    which takes longest, and lets intervals tell how much discoveries differ."""
 
     def __post_init__(self) -> None:
         for name, kind in (("keep", Keep), ("initiation", Initiation), ("observe", Observe)):
             value = getattr(self, name)
             require(value in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
         require(self.num_options >= 0, f"macro.num_options must not be negative, not {self.num_options}")
+        require(self.discoveries >= 0, f"macro.discoveries must not be negative, not {self.discoveries}")
 
     def around(self, env: AbstractEnv, options: AbstractOptions, *, foresight: bool = True) -> "MacroEnv":
         """The environment with the options; `foresight` is that of `MacroEnv`, where initiation can do without."""

@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, Swaps]] = {
 }
 """The command that runs a scenario up to a stage, or up to the last one before it that has a command of its own."""
 
+DISCOVERIES = 1
+"""The seeds of a block share their options: to train those of each would take longer than all that is learned."""
 
 RUNS = Path("runs/reproduction")
 """Where run directories go."""
@@ -99,6 +101,8 @@ class Block:
         if row.num_options:
             require(macro is not None, f"num_options: {row.method} has no options to take {row.num_options} of")
             macro = replace(macro, num_options=row.num_options)
+        if row.learns and config.discovers:
+            macro = replace(macro, discoveries=DISCOVERIES)
         return replace(config, learning=replace(learning, learner=learner, macro=macro))
 
     @property
@@ -127,6 +131,8 @@ class Block:
             flags["basis"] = self.row.basis
         if self.row.num_options:
             flags["learning.macro.num-options"] = self.row.num_options
+        if self.row.learns and self.config.discovers:
+            flags["learning.macro.discoveries"] = DISCOVERIES
         if self.fraction < 1:
             flags["learning.learner.steps"] = self.config.learning.learner.steps
         return [word for name, value in flags.items() for word in (f"--{name}", str(value))]

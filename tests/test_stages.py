@@ -1,0 +1,68 @@
+"""Stages: seeds that share what others discovered."""
+
+import jax
+import numpy as np
+import pytest
+
+from cooptions.artifacts import RunDirectory, open_run
+from cooptions.cli import main
+from cooptions.config import config_of_run
+from cooptions.progress import Progress
+from cooptions.stages import options_stage, task_env
+
+TINY = [
+    *("--representation", "mask", "--representation.steps", "3", "--walk.transitions", "400", "--walk.num-envs", "10"),
+    *("--laplacian.num-eigenfunctions", "1", "--laplacian.num-landmarks", "20"),
+    *("--options.learner.steps", "640", "--options.learner.batch", "8", "--options.learner.num-envs", "8"),
+    *("--options.learner.learning-starts", "100", "--options.num-starts", "32", "--options.max-steps", "6"),
+    *("--learning.learner.steps", "1600", "--learning.learner.num-envs", "4", "--learning.learner.rollout", "10"),
+    *("--learning.learner.batch", "4", "--learning.learner.capacity", "400", "--learning.learner.learning-starts"),
+    *("80", "--learning.learner.network.hidden", "8", "8", "--learning.evaluations", "2", "--learning.episodes", "3"),
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Three seeds that learn, the first two of which discover."""
+    path = tmp_path_factory.mktemp("runs") / "run"
+    which = ["grid-4x4-2p,time_limit=10", "--method", "iql+mask", "--seeds", "3", "--learning.macro.discoveries", "2"]
+    main(["train", *which, *TINY, "--out", str(path)])
+    return path
+
+
+def test_seeds_take_turns_with_the_options_that_were_discovered(run):
+    with open_run(run, {}) as opened:
+        config = config_of_run(opened)
+        found = options_stage(config, opened, Progress.silent())
+        used = task_env(config, opened, Progress.silent()).options
+    assert {name: entry["config"]["seeds"] for name, entry in opened.manifest.items()} == {
+        **dict.fromkeys(("walk", "representation", "spectrum", "options"), 2),
+        "learning": 3,
+    }
+    for mine, theirs in zip(jax.tree.leaves(used), jax.tree.leaves(found), strict=True):
+        np.testing.assert_array_equal(mine, theirs[np.array([0, 1, 0])])
+    weights = used.network.head.weights[0]
+    assert np.abs(weights[0] - weights[1]).max() > 1e-3
+
+
+def test_options_of_such_a_run_can_be_looked_at(run, capsys):
+    before = RunDirectory(run).manifest
+    main(["options", str(run)])
+    main(["show", str(run), "--seed", "1"])
+    assert RunDirectory(run).manifest == before
+    assert sorted(path.name for path in (run / "option_sets").iterdir()) == ["seed-0", "seed-1"]
+    main(["evaluate", str(run), "--episodes", "2"])
+    with pytest.raises(SystemExit):
+        main(["show", str(run), "--seed", "2"])
+    assert "seed: options were discovered by seeds 0 to 1, not 2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("number", "message"),
+    [("4", "macro.discoveries must be at most 3, the number of seeds, not 4"), ("-1", "must not be negative, not -1")],
+)
+def test_wrong_numbers_of_discoveries_are_refused(number, message, tmp_path, capsys):
+    which = ["grid-4x4-2p", "--method", "iql+mask", "--seeds", "3", f"--learning.macro.discoveries={number}"]
+    with pytest.raises(SystemExit):
+        main(["train", *which, *TINY, "--out", str(tmp_path)])
+    assert message in " ".join(capsys.readouterr().err.split())
