@@ -15,7 +15,7 @@ from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import ConfigError
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
-from cooptions.learning import Learning, LearningConfig, evaluate, learn, scores_by_metric
+from cooptions.learning import Learning, LearningConfig, evaluate, learn, over_updates, scores_by_metric
 
 KEYS = jax.random.split(jax.random.key(0), 3)
 Q = QConfig(
@@ -134,3 +134,15 @@ def test_seed_that_diverges_is_left_out_and_the_others_keep_their_numbers(learne
 def test_start_states_of_evaluation_differ_from_seed_to_seed():
     cues = [np.asarray(start(Matching(), 16, key=key).state.cue) for key in KEYS]
     assert (cues[0] != cues[1]).any()
+
+
+def test_scores_of_training_count_episodes_not_updates():
+    metrics = {
+        "reward": jnp.array([1.0, 2.0, 3.0, 4.0]),
+        "deliveries": jnp.array([0.0, 10.0, 0.0, 4.0]),
+        "episodes": jnp.array([0.0, 2.0, 0.0, 1.0]),
+    }
+    told = over_updates(metrics, ("deliveries",))
+    assert {name: float(value) for name, value in told.items()} == {"reward": 2.5, "deliveries": 8.0, "episodes": 0.75}
+    none = over_updates(metrics | {"episodes": jnp.zeros(4)}, ("deliveries",))
+    assert float(none["deliveries"]) == 0.0

@@ -92,7 +92,15 @@ class Learning:
         scores = jnp.where(all_finite(policy), scores, jnp.nan)
         means = {f"evaluated {name}": scores[:, index].mean() for index, name in enumerate(metric_names(data))}
         state = LearningState(inner, state.scores.at[state.evaluated].set(scores), state.evaluated + 1)
-        return state, means | jax.tree.map(lambda value: value.mean(axis=0), metrics)
+        return state, means | over_updates(metrics, data.score_names)
+
+
+def over_updates(metrics: dict[str, Float[Array, " update"]], score_names: tuple[str, ...]) -> Metrics:
+    """Means over updates; those of scores count every episode alike, and not the updates in which none ended."""
+    episodes = metrics["episodes"]
+    means = {name: value.mean(axis=0) for name, value in metrics.items()}
+    number = jnp.maximum(episodes.sum(axis=0), 1)
+    return means | {name: (metrics[name] * episodes).sum(axis=0) / number for name in score_names}
 
 
 def metric_names(env: AbstractEnv) -> tuple[str, ...]:
