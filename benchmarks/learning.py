@@ -40,8 +40,10 @@ _SET = "--method iql+handmade --learning.macro.option-set runs/learning/yielding
 _MEETING = f"grid-15x15-4p,task=meet {_LITTLE} 500000 --learning.learner.capacity 50000 {_FLOAT}"
 _MEET = f"{_MEETING} {_STAYS}"
 _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
-_COOK = "overcooked-counter_circuit --seeds 5 --learning.learner.steps 4000000"
-_FIVE = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 5"
+_FADING = "shaping_horizon=2500000"  # a quarter of training
+_CRAMPED = f"overcooked-cramped_room,{_FADING} --seeds 5"
+_COOK = f"overcooked-counter_circuit,{_FADING} --seeds 5"
+_SHARED = "--learning.macro.discoveries 1"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
 
@@ -51,9 +53,9 @@ STUDIES: dict[str, dict[str, str]] = {
         "vdn": f"lbf-8x8-2p-2f --method vdn {_SMALL} 2000000 {_SINGLE}",
         "ippo": f"lbf-8x8-2p-2f --method ippo {_SMALL} 3000000",
         "mappo": f"lbf-8x8-2p-2f --method mappo {_SMALL} 3000000",
-        "cooks/vdn": f"overcooked-cramped_room --method vdn --seeds 5 --learning.learner.steps 4000000 {_SINGLE}",
-        "cooks/vdn in half": "overcooked-cramped_room --method vdn --seeds 5 --learning.learner.steps 4000000",
-        "cooks/ippo": "overcooked-cramped_room --method ippo --seeds 5 --learning.learner.steps 6000000",
+        "cooks/vdn": f"{_CRAMPED} --method vdn --learning.learner.steps 4000000 {_SINGLE}",
+        "cooks/vdn in half": f"{_CRAMPED} --method vdn --learning.learner.steps 4000000",
+        "cooks/ippo": f"{_CRAMPED} --method ippo --learning.learner.steps 6000000",
     },
     "halves": {
         "half": f"lbf-8x8-2p-2f {_FEW_STEPS} 500000 --method iql",
@@ -101,9 +103,10 @@ STUDIES: dict[str, dict[str, str]] = {
         "far/iql+handmade": f"lbf-15x15-3p-5f {_FEW_STEPS} 2000000 --method iql+handmade",
     },
     "cooks": {
-        "iql": f"{_COOK} --method iql",
-        "vdn": f"{_COOK} --method vdn",
-        "iql+hit": f"{_COOK} --method iql+hit {_FIVE} {_STAYS}",
+        **{method: f"{_COOK} --method {method}" for method in ("iql", "vdn", "ippo")},
+        **{method: f"{_COOK} --method {method} {_SHARED}" for method in ("iql+hit", "iql+iaro")},
+        "iql, longer exploration": f"{_COOK} --method iql --learning.learner.epsilon-decay 0.3",
+        "iql, longer shaping": "overcooked-counter_circuit --seeds 5 --method iql",
     },
     "mends": {
         "default": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",
@@ -167,19 +170,16 @@ def collected(name: str, command: str, run: RunDirectory, note: str) -> dict[str
     steps = Learning.of(config_of_run(run).learning).steps
     entry = run.manifest.get("learning", {})
     prefix = "evaluated "
+    scores = [key.removeprefix(prefix) for key in rows[0] if key.startswith(prefix)]
     return {
         "command": f"cooptions train {command}",
         "scenario": command.split()[0],
         "steps": steps[: len(rows)].tolist(),
-        "scores": {
-            key.removeprefix(prefix): [[round(score, 3) for score in row[key]] for row in rows]
-            for key in rows[0]
-            if key.startswith(prefix)
-        },
-        # How training went beside that: the share of steps that options led, and the reward of a step.
+        "scores": {name: [[round(score, 3) for score in row[prefix + name]] for row in rows] for name in scores},
+        # How training itself went: its episodes' scores, the share of steps that options led, the reward of a step.
         **{
             key: [[round(value, 4) for value in row[key]] for row in rows]
-            for key in ("led", "reward")
+            for key in (*scores, "led", "reward")
             if key in rows[0]
         },
         "finished": bool(entry),
@@ -209,6 +209,12 @@ def steps_to_reach(scores: Scores, score: float) -> list[int | None]:
     return [int(scores.steps[row.argmax()]) if row.any() else None for row in reached]
 
 
+def first_score(kept: dict[str, Any]) -> list[int | None]:
+    """For each seed the steps of training before the first evaluation by which an episode of training had scored."""
+    scored = np.array(kept[next(iter(kept["scores"]))]) > 0
+    return [kept["steps"][int(each.argmax())] if each.any() else None for each in scored.T]
+
+
 def make(arguments: Arguments) -> None:
     """Run what was asked for; a run that is there is not made again."""
     for name, command in STUDIES[arguments.study].items():
@@ -232,6 +238,9 @@ def main(arguments: Arguments) -> None:
     print(markdown_table(compare([until(each, arguments.at) if arguments.at else each for each in scores])))
     for each in scores:
         print(f"{each.name}: {arguments.reach:g} reached after {steps_to_reach(each, arguments.reach)} steps")
+    for name, run in kept.items():
+        if next(iter(run["scores"])) in run:
+            print(f"{name}: trained for {run['steps'][-1]} steps, the first score after {first_score(run)}")
     plot_learning_curves(scores).savefig(arguments.out / f"{arguments.study}.png", dpi=110, bbox_inches="tight")
 
 

@@ -47,8 +47,9 @@ class Overcooked(AbstractEnv[Kitchen]):
     pattern: ClassVar[str] = r"(?P<layout>[a-z_]+)"
 
     layout: str = "counter_circuit"
-    shaping_horizon: int = 2_500_000
-    """Steps of training over which the shaped rewards (onion potted, plate taken, soup taken) fade; 0 is off."""
+    shaping_horizon: int = 10_000_000
+    """Steps of training over which the shaped rewards (onion potted, plate taken, soup taken) fade; 0 is off. All of
+    the paper's training: where they fade sooner, Q-learning forgets what it had learned from them."""
     time_limit: int = 400
 
     def __post_init__(self) -> None:
