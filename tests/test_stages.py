@@ -6,9 +6,11 @@ import pytest
 
 from cooptions.artifacts import RunDirectory, open_run
 from cooptions.cli import main
-from cooptions.config import config_of_run
+from cooptions.config import Config, config_of_run, plain_fields
+from cooptions.envs.grid import Grid
+from cooptions.errors import ArtifactError
 from cooptions.progress import Progress
-from cooptions.stages import options_stage, task_env
+from cooptions.stages import options_stage, stage_configs, task_env
 
 TINY = [
     *("--representation", "mask", "--representation.steps", "3", "--walk.transitions", "400", "--walk.num-envs", "10"),
@@ -66,3 +68,14 @@ def test_wrong_numbers_of_discoveries_are_refused(number, message, tmp_path, cap
     with pytest.raises(SystemExit):
         main(["train", *which, *TINY, "--out", str(tmp_path)])
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_a_name_leaves_open_is_remembered(tmp_path, monkeypatch):
+    config = Config("grid-4x4-2p")
+    assert plain_fields(config.env)["time_limit"] == 100
+    with open_run(tmp_path, stage_configs(config, "walk")) as opened:
+        assert config_of_run(opened).scenario == "grid-4x4-2p"
+    monkeypatch.setattr("cooptions.config.make_env", lambda _: Grid(4, 4, 2, time_limit=50))  # a later default
+    message = "env.time_limit is 100 there, 50 now"
+    with pytest.raises(ArtifactError, match=message), open_run(tmp_path, stage_configs(Config("grid-4x4-2p"), "walk")):
+        pass

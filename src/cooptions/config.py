@@ -1,5 +1,6 @@
 """The configuration of a whole run: frozen, checked before anything compiles, one field per stage."""
 
+import dataclasses
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, get_args
@@ -99,9 +100,17 @@ class Config:
         return jax.vmap(lambda root: jax.random.fold_in(root, crc32(stage.encode())))(roots)
 
     def stage_config(self, *fields: str) -> Json:
-        """What a stage depends on: scenario, seeds, and these fields."""
-        whole = config_json(self)
-        return {name: whole[name] for name in ("scenario", "seed", "seeds", *fields)}
+        """What a stage depends on: scenario, seeds, and these fields; and what the scenario's name leaves open, which a
+        later version may set otherwise."""
+        whole = config_json(self) | {"env": plain_fields(self.env)}
+        return {name: whole[name] for name in ("scenario", "env", "seed", "seeds", *fields)}
+
+
+def plain_fields(env: AbstractEnv) -> Json:
+    """The fields of an environment that are numbers or words."""
+    fields = dataclasses.fields(env) if dataclasses.is_dataclass(env) else ()
+    values = {field.name: getattr(env, field.name) for field in fields}
+    return {name: value for name, value in values.items() if isinstance(value, str | int | float)}
 
 
 def config_of_run(run: RunDirectory) -> Config:
@@ -111,7 +120,7 @@ def config_of_run(run: RunDirectory) -> Config:
         known |= stage
     if not known:
         raise ArtifactError(f"{run.path}: no run was made here")
-    return read_config({"type": "Config", **known})
+    return read_config({"type": "Config", **{name: value for name, value in known.items() if name != "env"}})
 
 
 def read_config(value: Any) -> Any:

@@ -169,9 +169,11 @@ STAGES: dict[str, Stage] = {
 def stage_configs(config: Config, until: str) -> dict[str, Json]:
     """The configuration of each stage that is needed up to and including `until`."""
 
+    discovering = config.discovering
+
     def config_of(name: str) -> Json:
         chain = (*STAGES[name].after(config), name)
         fields = (field for stage in chain for field in STAGES[stage].fields)
-        return (config.discovering if name in _DISCOVERY else config).stage_config(*fields)
+        return (discovering if name in _DISCOVERY else config).stage_config(*fields)
 
     return {name: config_of(name) for name in (*STAGES[until].after(config), until)}
