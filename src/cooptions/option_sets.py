@@ -35,7 +35,7 @@ def option_set_path(run: RunDirectory, config: Config, seed: int) -> Path:
 
 
 def write_option_sets(config: Config, run: RunDirectory, progress: Progress) -> list[tuple[OptionReport, ...]]:
-    """Follow the options of every seed that discovered, and write each set with its card; what is there already is only read.
+    """Follow the options of every seed that discovered, and write each set with its card; what is there is only read.
 
     A seed whose training diverged is left out, with a warning: the reports are those of the others, in their order.
     """

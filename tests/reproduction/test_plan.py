@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cooptions.errors import ArtifactError, ConfigError
+from cooptions.progress import Progress
 from cooptions.reproduction import estimates
 from cooptions.reproduction.estimates import Speeds, group_bytes, plan_summary, plan_table
 from cooptions.reproduction.figures import scenario_rows
@@ -87,7 +88,7 @@ def test_minutes_are_those_of_measured_speeds_and_unknown_otherwise(places, monk
     monkeypatch.setattr(estimates, "group_bytes", lambda group: group.num_seeds * 10**9)
     plan = make_plan({IQL: 10, Row(GRID, "ippo"): 5, HIT: 5}, places)
     updates = plan.blocks[0].config.learning.learner.num_updates
-    table = plan_table(plan, SPEEDS)
+    table = plan_table(plan, SPEEDS, Progress.silent())
     cells = {str(column.header): list(column.cells) for column in table.columns}
     assert cells["minutes"] == [f"{updates * 10 * 2e-3 / 60:.3g}", "?", "?"]
     assert cells["missing"] == ["0-9", "0-4", "0-4"]
@@ -96,7 +97,7 @@ def test_minutes_are_those_of_measured_speeds_and_unknown_otherwise(places, monk
     assert f"without options: {updates * 10 * 6e-3 / 60:.3g} minutes, where ours take" in told
     assert "the 2 of 4 blocks whose speed was measured" in told
     _store(places, IQL, range(10))
-    done = plan_table(make_plan({IQL: 10}, places), SPEEDS)
+    done = plan_table(make_plan({IQL: 10}, places), SPEEDS, Progress.silent())
     assert [next(iter(column.cells)) for column in done.columns][3:6] == ["0-9", "", ""]
 
 

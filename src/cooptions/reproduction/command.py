@@ -66,13 +66,13 @@ def reproduce(arguments: ReproduceArguments, console: Console) -> None:
     figures, places = chosen_figures(arguments.figure), arguments.places
     finish_groups(places.runs)
     plan = plan_for(figures, arguments)
-    speeds = Speeds.read(arguments.speed)
-    console.print(plan_table(plan, speeds), plan_summary(plan, speeds), sep="\n")
+    speeds, progress = Speeds.read(arguments.speed), Progress(console)
+    console.print(plan_table(plan, speeds, progress), plan_summary(plan, speeds), sep="\n")
     if arguments.plan:
         return
     keep = _keeper(places, arguments.fraction)
     keep(plan.blocks)
-    failed = _block_failures(execute(plan, places.runs, Progress(console), keep), places)
+    failed = _block_failures(execute(plan, places.runs, progress, keep), places)
     failed += _draw_all(figures, places, arguments.fraction, console)
     if failed:
         console.print("\n".join(failed), markup=False, soft_wrap=True)  # commands can be copied

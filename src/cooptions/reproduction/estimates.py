@@ -16,6 +16,7 @@ from cooptions.learners.networks import init_team
 from cooptions.learning import Learning
 from cooptions.memory import stage_bytes
 from cooptions.options.train import option_set
+from cooptions.progress import Progress
 from cooptions.reproduction.plan import Group, Plan
 from cooptions.reproduction.rows import Block
 from cooptions.stages import with_options
@@ -81,13 +82,17 @@ def like_task_env(config: Config, num_seeds: int) -> AbstractEnv:
     return jax.eval_shape(make, jax.random.key(0))
 
 
-def plan_table(plan: Plan, speeds: Speeds) -> Table:
+def plan_table(plan: Plan, speeds: Speeds, progress: Progress) -> Table:
     """What the plan holds, row by row; minutes are a row's share of its groups."""
     table = Table("scenario", "method", "steps", "done", "missing", "minutes", "group", "GB", expand=False)
     for column in table.columns:
         column.no_wrap = True
     numbers = {block: number for number, group in enumerate(plan.groups, 1) for block in group.blocks}
-    sizes = [f"{group_bytes(group) / 1e9:.2g}" for group in plan.groups]
+    sizes = []
+    with progress.stage("memory", len(plan.groups)) as show:
+        for group in plan.groups:
+            sizes.append(f"{group_bytes(group) / 1e9:.2g}")
+            show.advance(1, {})
     for row, blocks in plan.rows.items():
         missing = [block for block in blocks if block in plan.missing]
         groups = sorted({numbers[block] for block in missing if block in numbers})
