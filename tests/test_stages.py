@@ -1,16 +1,26 @@
 """Stages: seeds that share what others discovered."""
 
+from functools import partial
+from pathlib import Path
+
 import jax
 import numpy as np
 import pytest
 
+from cooptions import stages
 from cooptions.artifacts import RunDirectory, open_run
 from cooptions.cli import main
 from cooptions.config import Config, config_of_run, plain_fields
 from cooptions.envs.grid import Grid
-from cooptions.errors import ArtifactError
+from cooptions.errors import ArtifactError, ConfigError
+from cooptions.learners.networks import init_team
+from cooptions.learning import LearningConfig
+from cooptions.option_sets import load_options
+from cooptions.options.macro import MacroConfig
+from cooptions.options.train import option_set
 from cooptions.progress import Progress
-from cooptions.stages import options_stage, stage_configs, task_env
+from cooptions.stages import options_stage, stage_configs, task_env, walk_stage
+from cooptions.walks import WalkConfig
 
 TINY = [
     *("--representation", "mask", "--representation.steps", "3", "--walk.transitions", "400", "--walk.num-envs", "10"),
@@ -23,6 +33,41 @@ TINY = [
 ]
 
 
+SEEDS = dict.fromkeys(("walk", "representation", "spectrum", "options"), 2) | {"learning": 3}
+SHARING = Config(
+    "grid-4x4-2p",
+    seeds=3,
+    walk=WalkConfig(transitions=400, num_envs=10),
+    learning=LearningConfig("iql+hit", macro=MacroConfig(discoveries=2)),
+)
+"""Three seeds, the first two of which discover."""
+
+
+def test_seeds_without_a_discovery_take_turns_with_those_of_others(monkeypatch):
+    env, keys = SHARING.env, jax.random.split(jax.random.key(0), (2, len(SHARING.eigenoptions)))
+    learner = SHARING.options.learner
+    team = partial(init_team, env, learner.network, env.num_actions + 1 - learner.fixed_last)
+    found = option_set(
+        SHARING.options, jax.vmap(jax.vmap(lambda key: team(key=key)))(keys), SHARING.eigenoptions, env.noop
+    )
+    monkeypatch.setattr(stages, "options_stage", lambda *_: found)
+    used = task_env(SHARING, RunDirectory(Path("nowhere")), Progress.silent()).options
+    weights, theirs = used.network.head.weights[0], found.network.head.weights[0]
+    np.testing.assert_array_equal(weights, theirs[np.array([0, 1, 0])])
+    assert (weights[0] != weights[1]).any()
+
+
+def test_only_some_seeds_discover(tmp_path):
+    configs = stage_configs(SHARING, "learning")
+    assert {name: stage["seeds"] for name, stage in configs.items()} == SEEDS
+    with open_run(tmp_path, configs) as run:
+        config = config_of_run(run)
+        assert (config.seeds, config.discovering.seeds) == (3, 2)
+        assert len(walk_stage(config, run, Progress.silent()).states) == 2
+        with pytest.raises(ConfigError, match="seed: options were discovered by seeds 0 to 1, not 2"):
+            load_options(config, run, 2)
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Three seeds that learn, the first two of which discover."""
@@ -32,21 +77,20 @@ def run(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_seeds_take_turns_with_the_options_that_were_discovered(run):
     with open_run(run, {}) as opened:
         config = config_of_run(opened)
         found = options_stage(config, opened, Progress.silent())
         used = task_env(config, opened, Progress.silent()).options
-    assert {name: entry["config"]["seeds"] for name, entry in opened.manifest.items()} == {
-        **dict.fromkeys(("walk", "representation", "spectrum", "options"), 2),
-        "learning": 3,
-    }
+    assert {name: entry["config"]["seeds"] for name, entry in opened.manifest.items()} == SEEDS
     for mine, theirs in zip(jax.tree.leaves(used), jax.tree.leaves(found), strict=True):
         np.testing.assert_array_equal(mine, theirs[np.array([0, 1, 0])])
     weights = used.network.head.weights[0]
     assert np.abs(weights[0] - weights[1]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_options_of_such_a_run_can_be_looked_at(run, capsys):
     before = RunDirectory(run).manifest
     main(["options", str(run)])
