@@ -26,7 +26,10 @@ def result(method, finals, *, scenario="lbf-15x15-4p-3f", num_options=0, fractio
         num_options=num_options,
         fraction=fraction,
         metric=metric,
-        settings={"learning": {"learner": LEARNER}, "laplacian": {"num_eigenfunctions": 10}},
+        settings={
+            "learning": {"learner": LEARNER, "macro": {} if "+" in method else None},
+            "laplacian": {"num_eigenfunctions": 10},
+        },
         steps=np.array([1600, 3200]),
         seeds=seeds,
         means=means,

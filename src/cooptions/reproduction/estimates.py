@@ -46,9 +46,7 @@ class Speeds:
         return measured * (learner["steps"] // (learner["num_envs"] * learner["rollout"])) * num_seeds / 1e3
 
     def ours(self, block: Block) -> float | None:
-        learning = block.config.learning
-        with_options = "ours+valued-options" if learning.learner.intra_option else "ours+options"
-        return self._block(with_options if learning.macro else "ours", block)
+        return self._block(contestant(config_json(block.config.learning)), block)
 
     def jaxmarl(self, block: Block) -> float | None:
         """JaxMARL's Q-learning for as many updates; it knows no options, which would cost it more."""
@@ -57,6 +55,13 @@ class Speeds:
     def _block(self, contestant: str, block: Block) -> float | None:
         learner = config_json(block.config.learning.learner)
         return self.seconds(contestant, block.row.place, learner, block.num_seeds)
+
+
+def contestant(learning: Json) -> str:
+    """What `benchmarks.learning_speed` calls our learner with these settings."""
+    if learning["macro"] is None:
+        return "ours"
+    return "ours+valued-options" if learning["learner"].get("choice", {}).get("valued") else "ours+options"
 
 
 def group_bytes(group: Group) -> int:

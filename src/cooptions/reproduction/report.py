@@ -7,7 +7,7 @@ from pathlib import Path
 from cooptions.artifacts import write_bytes
 from cooptions.errors import ArtifactError
 from cooptions.evaluation import final_iqm
-from cooptions.reproduction.estimates import Speeds
+from cooptions.reproduction.estimates import Speeds, contestant
 from cooptions.reproduction.figures import REPRODUCTIONS
 from cooptions.reproduction.results import Result, by_own_score, read_results
 from cooptions.reproduction.verdicts import claims, decide, summary
@@ -110,26 +110,30 @@ def return_table(evidence: Evidence) -> str:
 
 
 def time_table(evidence: Evidence) -> str:
-    """How long the rows took whose time was measured, by device, and would take with JaxMARL's scripts."""
+    """How long the rows took whose time was measured, by device, and would take alone and with JaxMARL's scripts."""
     devices = dict.fromkeys(block["made_by"]["device"] for each in evidence.scored for block in each.blocks)
+    head = ["device", "seeds", "minutes in all", "learning", "learning by Q-learning"]
     return _table(
-        ["device", "seeds", "minutes in all", "learning", "learning by Q-learning", "as many updates of JaxMARL's IQL"],
+        [*head, "by our measured speed, alone", "as many updates of JaxMARL's IQL"],
         [_time_line(device, evidence) for device in devices],
     )
 
 
 def _time_line(device: str, evidence: Evidence) -> list[str]:
-    seeds, whole, learning, timed, theirs = 0, 0.0, 0.0, 0.0, 0.0
+    seeds, whole, learning, timed, alone, theirs = 0, 0.0, 0.0, 0.0, 0.0, 0.0
     for each in evidence.scored:
-        learner = each.settings["learning"]["learner"]
+        learner, ours = each.settings["learning"]["learner"], contestant(each.settings["learning"])
         for block in each.blocks:
             mine = _learning_seconds(block)
             if block["made_by"]["device"] == device and mine is not None:
                 num = len(block["seeds"])
-                jaxmarl = evidence.speeds.seconds("jaxmarl", each.scenario, learner, num)
+                expected, jaxmarl = (
+                    evidence.speeds.seconds(name, each.scenario, learner, num) for name in (ours, "jaxmarl")
+                )
                 seeds, whole, learning = seeds + num, whole + mine + block["discovery_seconds"], learning + mine
                 timed, theirs = timed + (mine if jaxmarl else 0.0), theirs + (jaxmarl or 0.0)
-    return [device, str(seeds), *(_minutes(each) for each in (whole, learning, timed, theirs))]
+                alone += expected or 0.0
+    return [device, str(seeds), *(_minutes(each) for each in (whole, learning, timed, alone, theirs))]
 
 
 def picture_list(evidence: Evidence) -> str:
