@@ -209,10 +209,11 @@ def steps_to_reach(scores: Scores, score: float) -> list[int | None]:
     return [int(scores.steps[row.argmax()]) if row.any() else None for row in reached]
 
 
-def first_score(kept: dict[str, Any]) -> list[int | None]:
-    """For each seed the steps of training before the first evaluation by which an episode of training had scored."""
-    scored = np.array(kept[next(iter(kept["scores"]))]) > 0
-    return [kept["steps"][int(each.argmax())] if each.any() else None for each in scored.T]
+def in_training(kept: dict[str, Any]) -> str:
+    """By how many steps an episode of training first scored, and the best mean between evaluations, each seed."""
+    scores = np.array(kept[next(iter(kept["scores"]))]).T
+    first = [kept["steps"][int(row.argmax())] if row.any() else None for row in scores > 0]
+    return f"first scored by {first}, at best {scores.max(axis=1).tolist()} an episode"
 
 
 def make(arguments: Arguments) -> None:
@@ -240,7 +241,7 @@ def main(arguments: Arguments) -> None:
         print(f"{each.name}: {arguments.reach:g} reached after {steps_to_reach(each, arguments.reach)} steps")
     for name, run in kept.items():
         if next(iter(run["scores"])) in run:
-            print(f"{name}: trained for {run['steps'][-1]} steps, the first score after {first_score(run)}")
+            print(f"{name}: trained for {run['steps'][-1]} steps, {in_training(run)}")
     plot_learning_curves(scores).savefig(arguments.out / f"{arguments.study}.png", dpi=110, bbox_inches="tight")
 
 

@@ -131,8 +131,9 @@ class Block:
             flags["basis"] = self.row.basis
         if self.row.num_options:
             flags["learning.macro.num-options"] = self.row.num_options
-        if self.row.learns and self.config.discovers:
-            flags["learning.macro.discoveries"] = DISCOVERIES
+        macro = self.config.learning.macro
+        if macro and macro.discoveries:
+            flags["learning.macro.discoveries"] = macro.discoveries
         if self.fraction < 1:
             flags["learning.learner.steps"] = self.config.learning.learner.steps
         return [word for name, value in flags.items() for word in (f"--{name}", str(value))]
