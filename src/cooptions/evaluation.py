@@ -98,7 +98,7 @@ class Estimate:
         if np.isnan(self.value):
             return "-"
         size = np.nanmax(np.abs([self.value, self.low, self.high]))
-        value, low, high = (f"{number:.{3 if size < 10 else 1}f}" for number in (self.value, self.low, self.high))
+        value, low, high = (f"{number:.{3 if size < 2 else 1}f}" for number in (self.value, self.low, self.high))
         return value if np.isnan(self.low) else f"{value} [{low}, {high}]"
 
 

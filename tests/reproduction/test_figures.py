@@ -6,7 +6,19 @@ from reproduction.made_up import result
 from cooptions.artifacts import open_run
 from cooptions.cli import main
 from cooptions.reproduction import figures
-from cooptions.reproduction.figures import PAPER, REPRODUCTIONS, RunFigure, plot_all, plot_counts, plot_two_panels
+from cooptions.reproduction.figures import (
+    APART,
+    FORAGING,
+    KITCHENS,
+    PAPER,
+    REPRODUCTIONS,
+    STYLES,
+    SUMMED,
+    RunFigure,
+    plot_all,
+    plot_counts,
+    plot_two_panels,
+)
 from cooptions.reproduction.plan import Places
 from cooptions.reproduction.results import result_path, write_result
 from cooptions.reproduction.rows import Block, Row
@@ -25,9 +37,21 @@ def _legend(canvas):
 def test_two_panels_compare_with_no_options_and_with_others():
     methods = ("iql", "mappo", "iql+iaro", "iql+kron", "iql-ns")
     canvas = plot_two_panels(PAPER, [result(method, FEW) for method in methods])
-    assert _titles(canvas) == ["lbf-15x15-4p-3f: against no options", "lbf-15x15-4p-3f: against other options"]
+    assert canvas.get_suptitle() == "lbf-15x15-4p-3f"
+    assert _titles(canvas) == ["against no options", "against other options"]
     assert [len(ax.get_lines()) for ax in canvas.axes] == [3, 2]
     assert _legend(canvas) == ["iql", "mappo", "iql+iaro", "iql+kron"]
+
+
+def test_one_panel_is_enough_where_no_other_options_compete():
+    canvas = plot_two_panels(SUMMED, [result(method, FEW) for method in ("iql", "vdn+iaro", "vdn+hit")])
+    assert _titles(canvas) == ["against no options"]
+    assert _legend(canvas) == ["iql", "vdn+iaro", "vdn+hit"]
+
+
+@pytest.mark.parametrize("lineup", [PAPER, APART, SUMMED])
+def test_methods_of_a_line_up_can_be_told_apart(lineup):
+    assert len({tuple(STYLES[method].values()) for method in lineup.methods}) == len(lineup.methods)
 
 
 def test_a_panel_for_each_scenario():
@@ -71,12 +95,12 @@ def test_every_figure_of_the_paper_is_there():
         "walk", "relations", "options", "representations", "eigenvectors-line", "eigenvectors-centre",
         "eigenvectors-corner", "n-distance", "ceo", "heterogeneous",
     }  # fmt: skip
-    shared = [name for name in REPRODUCTIONS if name.startswith("curves-") and not name.startswith("curves-ns-")]
-    assert len(shared) == 6
-    for name in shared:
-        apart = REPRODUCTIONS[name.replace("curves-", "curves-ns-")]
-        assert not any(row.method.split("+")[0] in ("iql", "vdn") for row in apart.rows)
-        assert {row.scenario for row in apart.rows} == {row.scenario for row in REPRODUCTIONS[name].rows}
+    for scenario in (*FORAGING, *KITCHENS):
+        kinds = ("curves", "curves-ns", "curves-vdn")
+        shared, apart, summed = (REPRODUCTIONS[f"{kind}-{scenario}"].rows for kind in kinds)
+        assert {row.scenario for row in (*shared, *apart, *summed)} == {scenario}
+        assert not any(row.method.split("+")[0] in ("iql", "vdn") for row in apart)
+        assert {row.method for row in summed} - {row.method for row in shared} == {"vdn+iaro", "vdn+hit"}
     assert REPRODUCTIONS["option-counts-iql+iaro"].num_seeds(None) == 15
     assert REPRODUCTIONS["returns"].num_seeds(None) == 10
     assert REPRODUCTIONS["returns"].num_seeds(3) == 3

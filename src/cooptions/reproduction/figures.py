@@ -44,6 +44,8 @@ APART = Lineup(
     others=("iql-ns+kron", "iql-ns+rjs"),
 )
 """The same with agents that share none: the paper does not say which it means."""
+SUMMED = Lineup(baselines=PAPER.baselines, relative=("vdn+iaro", "vdn+hit"), others=())
+"""Options added to VDN, which the paper does not do: whether they help a stronger learner, too."""
 
 FORAGING = ("lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f")
 KITCHENS = ("overcooked-counter_circuit", "overcooked-forced_coord", "overcooked-asymm_advantages")
@@ -55,7 +57,7 @@ COUNTED = ("iql+iaro", "iql+hit")
 
 STYLES = {
     method: style
-    for lineup in (PAPER, APART)
+    for lineup in (SUMMED, APART, PAPER)  # a method of several line-ups looks as in the last
     for method, style in method_styles((*lineup.relative, *lineup.baselines, *lineup.others)).items()
 }
 """A method looks the same in every figure."""
@@ -161,16 +163,16 @@ class RunFigure(AbstractFigure):
 def plot_two_panels(lineup: Lineup, results: Sequence[Result]) -> Canvas:
     """Against methods without options, and against options from other methods, as in the paper's Figure 4."""
     panels = {
-        "against no options": (*lineup.baselines, *lineup.relative[::2]),
-        "against other options": (*lineup.relative, *lineup.others),
+        "against no options": (*lineup.baselines, lineup.relative[0], lineup.relative[-1]),
+        "against other options": (*lineup.relative, *lineup.others) if lineup.others else (),
     }
     shown = [
-        replace(each.scores, scenario=f"{each.scenario}: {title}")
-        for title, methods in panels.items()
+        replace(each.scores, scenario=panel)
+        for panel, methods in panels.items()
         for each in results
         if each.method in methods
     ]
-    return plot_learning_curves(shown, styles=STYLES)
+    return plot_learning_curves(shown, styles=STYLES, title=results[0].scenario)
 
 
 def plot_all(results: Sequence[Result]) -> Canvas:
@@ -201,6 +203,7 @@ def _score_figures() -> dict[str, AbstractFigure]:
     return {
         **{f"curves-{scenario}": _curves("all methods", scenario, PAPER) for scenario in scenarios},
         **{f"curves-ns-{scenario}": _curves("agents that share no network", scenario, APART) for scenario in scenarios},
+        **{f"curves-vdn-{scenario}": _curves("options added to VDN", scenario, SUMMED) for scenario in scenarios},
         "returns": ScoreFigure("episodic returns in six scenarios", every, plot_all, metric="return"),
         **{
             f"option-counts-{method}": ScoreFigure("final scores by number of options", rows, plot_counts, seeds=15)

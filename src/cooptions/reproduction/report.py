@@ -19,6 +19,7 @@ CLAIMS = {
     "few": "Few options already help: 2 in foraging, 10 in Overcooked",
     "H1-ns": "H1 for agents that share no network (`-ns`)",
     "H2-ns": "H2 for agents that share no network",
+    "H1-vdn": "H1 for options added to VDN, not IQL (ours)",
 }
 
 
