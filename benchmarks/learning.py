@@ -39,6 +39,10 @@ _FORAGE_SMALL = f"lbf-15x15-4p-3f --seeds 3 {_LITTLE} 1000000 {_SINGLE}"
 _SET = "--method iql+handmade --learning.macro.option-set runs/learning/yielding/set/option_sets/seed-0"
 _MEETING = f"grid-15x15-4p,task=meet {_LITTLE} 500000 --learning.learner.capacity 50000 {_FLOAT}"
 _MEET = f"{_MEETING} {_STAYS}"
+_MEET_BY_PPO = (
+    "grid-15x15-4p,task=meet --seeds 5 --learning.learner.network.no-shared --learning.learner.network.hidden 64 64 "
+    "--learning.evaluations 20 --learning.learner.steps 500000"
+)
 _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
 _FADING = "shaping_horizon=2500000"  # a quarter of training
 _CRAMPED = f"overcooked-cramped_room,{_FADING} --seeds 5"
@@ -89,6 +93,8 @@ STUDIES: dict[str, dict[str, str]] = {
             f"iql-ns+{found}": f"{_MEET} --seeds 5 --method iql-ns+{found} {_TWO}"
             for found in ("hit", "iaro", "iaro-scalar", "kron", "rjs")
         },
+        "vdn-ns+hit": f"{_MEET} --seeds 5 --method vdn-ns+hit {_TWO}",
+        **{f"{method}-ns": f"{_MEET_BY_PPO} --method {method}" for method in ("ippo", "mappo")},
     },
     "yielding": {  # the set is made by `cooptions discover lbf-15x15-4p-3f --method hit --seeds 1`, then `options`
         "iql": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 --method iql",

@@ -1,15 +1,17 @@
-"""The rows of the reproduction after fewer steps than they were trained for.
+"""The rows of the reproduction before the end of training.
 
-python -m benchmarks.on_the_way --at 2000000
+python -m benchmarks.on_the_way --at 2000000         # what they scored after so many steps
+python -m benchmarks.on_the_way --at 2000000 --mean  # the mean of all evaluations until then
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import tyro
 
 from benchmarks.learning import until
 from cooptions.comparison import compare, markdown_table
+from cooptions.evaluation import Scores
 from cooptions.reproduction.results import by_own_score, read_results
 
 
@@ -17,13 +19,21 @@ from cooptions.reproduction.results import by_own_score, read_results
 class Arguments:
     """Print the table of all rows, as it was after so many steps."""
 
-    at: int
+    at: int = 10**9
+    """Steps; by default, as many as were trained."""
+    mean: bool = False
+    """Print the mean of all evaluations until then: who learns early, and keeps it, has the higher one."""
     results: Path = Path("results/reproduction")
 
 
+def mean_until_then(scores: Scores) -> Scores:
+    """One score for each seed and episode: its mean over evaluations."""
+    return replace(scores, steps=scores.steps[-1:], values=scores.values.mean(axis=1, keepdims=True))
+
+
 def main(arguments: Arguments) -> None:
-    rows = by_own_score(read_results(arguments.results))
-    print(markdown_table(compare([until(row.scores, arguments.at) for row in rows])))
+    rows = [until(row.scores, arguments.at) for row in by_own_score(read_results(arguments.results))]
+    print(markdown_table(compare([mean_until_then(row) for row in rows] if arguments.mean else rows)))
 
 
 if __name__ == "__main__":
