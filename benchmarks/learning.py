@@ -40,7 +40,7 @@ _SET = "--method iql+handmade --learning.macro.option-set runs/learning/yielding
 _MEETING = f"grid-15x15-4p,task=meet {_LITTLE} 500000 --learning.learner.capacity 50000 {_FLOAT}"
 _MEET = f"{_MEETING} {_STAYS}"
 _MEET_BY_PPO = (
-    "grid-15x15-4p,task=meet --seeds 5 --learning.learner.network.no-shared --learning.learner.network.hidden 64 64 "
+    "grid-15x15-4p,task=meet --learning.learner.network.no-shared --learning.learner.network.hidden 64 64 "
     "--learning.evaluations 20 --learning.learner.steps 500000"
 )
 _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
@@ -93,8 +93,10 @@ STUDIES: dict[str, dict[str, str]] = {
             f"iql-ns+{found}": f"{_MEET} --seeds 5 --method iql-ns+{found} {_TWO}"
             for found in ("hit", "iaro", "iaro-scalar", "kron", "rjs")
         },
+        "iql-ns+wander": f"{_MEET} --seeds 5 --method iql-ns+wander",
         "vdn-ns+hit": f"{_MEET} --seeds 5 --method vdn-ns+hit {_TWO}",
-        **{f"{method}-ns": f"{_MEET_BY_PPO} --method {method}" for method in ("ippo", "mappo")},
+        "ippo-ns": f"{_MEET_BY_PPO} --seeds 5 --method ippo",
+        "mappo-ns": f"{_MEET_BY_PPO} --seeds 10 --method mappo",  # some teams learn it, some do not
     },
     "yielding": {  # the set is made by `cooptions discover lbf-15x15-4p-3f --method hit --seeds 1`, then `options`
         "iql": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 --method iql",

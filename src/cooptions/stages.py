@@ -24,6 +24,7 @@ from cooptions.options.option_set import OptionSet
 from cooptions.options.storage import load_option_set
 from cooptions.options.task import OptionTask
 from cooptions.options.train import OptionTraining, option_set, option_tasks, train_options
+from cooptions.options.wander import wandering_options
 from cooptions.progress import Progress
 from cooptions.walks import Walk, index_futures, walk
 
@@ -97,7 +98,7 @@ def options_stage(config: Config, run: RunDirectory, progress: Progress) -> Opti
     return option_set(config.options, network, config.eigenoptions, config.env.noop)
 
 
-GIVEN: dict[str, Callable[[AbstractEnv], AbstractOptions]] = {"handmade": handmade_options}
+GIVEN: dict[str, Callable[[AbstractEnv], AbstractOptions]] = {"handmade": handmade_options, "wander": wandering_options}
 """Option sets that need no discovery, by name."""
 
 

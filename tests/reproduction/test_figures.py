@@ -8,6 +8,7 @@ from cooptions.cli import main
 from cooptions.reproduction import figures
 from cooptions.reproduction.figures import (
     APART,
+    CONTROL,
     FORAGING,
     KITCHENS,
     PAPER,
@@ -49,7 +50,7 @@ def test_one_panel_is_enough_where_no_other_options_compete():
     assert _legend(canvas) == ["iql", "vdn+iaro", "vdn+hit"]
 
 
-@pytest.mark.parametrize("lineup", [PAPER, APART, SUMMED])
+@pytest.mark.parametrize("lineup", [PAPER, APART, SUMMED, CONTROL])
 def test_methods_of_a_line_up_can_be_told_apart(lineup):
     assert len({tuple(STYLES[method].values()) for method in lineup.methods}) == len(lineup.methods)
 

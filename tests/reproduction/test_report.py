@@ -98,6 +98,9 @@ def test_claims_are_the_papers():
     assert all(method.startswith("iql-ns+") for each in apart for method in each.left)
     summed = {(each.left, each.right) for each in every if each.hypothesis == "H1-vdn"}
     assert summed == {(("vdn+iaro", "vdn+hit"), right) for right in ("iql", "vdn", "ippo", "mappo")}
+    control = [each for each in every if each.hypothesis == "control"]
+    assert {each.right for each in control} == {"iql+wander"}
+    assert {each.left for each in control} == {each.left for each in every if each.hypothesis == "H1"}
     assert not [each for each in every if each.right == "mappo" and each.scenario.startswith("overcooked")]
     third = {each.scenario.partition("-")[0]: each.rule for each in every if each.hypothesis == "H3"}
     assert third == {"lbf": equal, "overcooked": better}

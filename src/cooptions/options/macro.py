@@ -99,7 +99,7 @@ class MacroConfig:
     """How many options are used, the first of the set; 0 for all."""
     option_set: str = ""
     """An option set to use, the same for all seeds, instead of one discovered by every seed: its directory, or
-    `handmade`."""
+    `handmade` or `wander`."""
     discoveries: int = 0
     """How many of the seeds discover options, the first ones: the others share these in turn. 0 for every seed its own,
     which takes longest, and lets intervals tell how much discoveries differ."""

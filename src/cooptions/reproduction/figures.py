@@ -46,6 +46,8 @@ APART = Lineup(
 """The same with agents that share none: the paper does not say which it means."""
 SUMMED = Lineup(baselines=PAPER.baselines, relative=("vdn+iaro", "vdn+hit"), others=())
 """Options added to VDN, which the paper does not do: whether they help a stronger learner, too."""
+CONTROL = Lineup(baselines=("iql+wander",), relative=PAPER.relative, others=())
+"""Options against leaving the policy together for as long, without direction: whether it matters where they lead."""
 
 FORAGING = ("lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f")
 KITCHENS = ("overcooked-counter_circuit", "overcooked-forced_coord", "overcooked-asymm_advantages")
@@ -57,7 +59,7 @@ COUNTED = ("iql+iaro", "iql+hit")
 
 STYLES = {
     method: style
-    for lineup in (SUMMED, APART, PAPER)  # a method of several line-ups looks as in the last
+    for lineup in (CONTROL, SUMMED, APART, PAPER)  # a method of several line-ups looks as in the last
     for method, style in method_styles((*lineup.relative, *lineup.baselines, *lineup.others)).items()
 }
 """A method looks the same in every figure."""
@@ -204,6 +206,7 @@ def _score_figures() -> dict[str, AbstractFigure]:
         **{f"curves-{scenario}": _curves("all methods", scenario, PAPER) for scenario in scenarios},
         **{f"curves-ns-{scenario}": _curves("agents that share no network", scenario, APART) for scenario in scenarios},
         **{f"curves-vdn-{scenario}": _curves("options added to VDN", scenario, SUMMED) for scenario in scenarios},
+        **{f"curves-control-{scenario}": _curves("a control", scenario, CONTROL) for scenario in scenarios},
         "returns": ScoreFigure("episodic returns in six scenarios", every, plot_all, metric="return"),
         **{
             f"option-counts-{method}": ScoreFigure("final scores by number of options", rows, plot_counts, seeds=15)

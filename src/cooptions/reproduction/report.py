@@ -20,6 +20,7 @@ CLAIMS = {
     "H1-ns": "H1 for agents that share no network (`-ns`)",
     "H2-ns": "H2 for agents that share no network",
     "H1-vdn": "H1 for options added to VDN, not IQL (ours)",
+    "control": "Joint options beat wandering together for as long (ours)",
 }
 
 
