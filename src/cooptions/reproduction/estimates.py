@@ -151,4 +151,5 @@ def _minutes(seconds: Sequence[float | None]) -> str:
 
 
 def _sum(seconds: Sequence[float | None]) -> str:
-    return f"{sum(each for each in seconds if each is not None) / 60:.3g}"
+    minutes = sum(each for each in seconds if each is not None) / 60
+    return f"{minutes:.0f}" if minutes >= 100 else f"{minutes:.3g}"
