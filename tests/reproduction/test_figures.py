@@ -7,10 +7,9 @@ from cooptions.artifacts import open_run
 from cooptions.cli import main
 from cooptions.reproduction import figures
 from cooptions.reproduction.figures import (
-    APART,
-    CONTROL,
     FORAGING,
     KITCHENS,
+    LINEUPS,
     PAPER,
     REPRODUCTIONS,
     STYLES,
@@ -50,7 +49,7 @@ def test_one_panel_is_enough_where_no_other_options_compete():
     assert _legend(canvas) == ["iql", "vdn+iaro", "vdn+hit"]
 
 
-@pytest.mark.parametrize("lineup", [PAPER, APART, SUMMED, CONTROL])
+@pytest.mark.parametrize("lineup", LINEUPS.values(), ids=LINEUPS)
 def test_methods_of_a_line_up_can_be_told_apart(lineup):
     assert len({tuple(STYLES[method].values()) for method in lineup.methods}) == len(lineup.methods)
 

@@ -18,13 +18,17 @@ from cooptions.reproduction.rows import Block, Row, fraction_suffix
 
 @dataclass(frozen=True)
 class Lineup:
-    """Methods that are compared with one another."""
+    """Methods that are compared with one another in every scenario, and what is claimed of them."""
 
+    title: str
+    beats_none: str
+    """The claim that relative representations beat the baselines."""
     baselines: tuple[str, ...]
-    """Those without options."""
+    """Those without options, or with the least that could be called one."""
     relative: tuple[str, ...]
-    """Options from inter-agent relative representations: the paper's two, and ours."""
-    others: tuple[str, ...]
+    """Options from inter-agent relative representations: the paper's, and ours last."""
+    beats_others: str = ""
+    others: tuple[str, ...] = ()
     """Options from other representations."""
 
     @property
@@ -33,21 +37,30 @@ class Lineup:
 
 
 PAPER = Lineup(
+    title="all methods",
+    beats_none="H1",
     baselines=("iql", "vdn", "ippo", "mappo"),
     relative=("iql+iaro", "iql+iaro-scalar", "iql+hit"),
+    beats_others="H2",
     others=("iql+kron", "iql+rjs"),
 )
-"""The paper's comparison, with agents that share a network."""
 APART = Lineup(
+    title="agents that share no network",
+    beats_none="H1-ns",
     baselines=("iql-ns", "vdn-ns"),
     relative=("iql-ns+iaro", "iql-ns+iaro-scalar", "iql-ns+hit"),
+    beats_others="H2-ns",
     others=("iql-ns+kron", "iql-ns+rjs"),
 )
-"""The same with agents that share none: the paper does not say which it means."""
-SUMMED = Lineup(baselines=PAPER.baselines, relative=("vdn+iaro", "vdn+hit"), others=())
-"""Options added to VDN, which the paper does not do: whether they help a stronger learner, too."""
-CONTROL = Lineup(baselines=("iql+wander",), relative=PAPER.relative, others=())
-"""Options against leaving the policy together for as long, without direction: whether it matters where they lead."""
+SUMMED = Lineup(
+    title="options added to VDN", beats_none="H1-vdn", baselines=PAPER.baselines, relative=("vdn+iaro", "vdn+hit")
+)
+CONTROL = Lineup(title="a control", beats_none="control", baselines=("iql+wander",), relative=PAPER.relative)
+
+LINEUPS: dict[str, Lineup] = {"curves": PAPER, "curves-ns": APART, "curves-vdn": SUMMED, "curves-control": CONTROL}
+"""By the name of their figures. The paper's comparison; the same with agents that share no network, as the paper does
+not say which it means; and two of ours: whether options help a stronger learner, too, and whether it matters where they
+lead, or only that the team leaves its policy together for as long."""
 
 FORAGING = ("lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f")
 KITCHENS = ("overcooked-counter_circuit", "overcooked-forced_coord", "overcooked-asymm_advantages")
@@ -59,7 +72,7 @@ COUNTED = ("iql+iaro", "iql+hit")
 
 STYLES = {
     method: style
-    for lineup in (CONTROL, SUMMED, APART, PAPER)  # a method of several line-ups looks as in the last
+    for lineup in reversed(LINEUPS.values())  # a method of several line-ups looks as in the first
     for method, style in method_styles((*lineup.relative, *lineup.baselines, *lineup.others)).items()
 }
 """A method looks the same in every figure."""
@@ -194,8 +207,9 @@ def _count(result: Result) -> int:
     return result.num_options or 2 * result.settings["laplacian"]["num_eigenfunctions"]
 
 
-def _curves(title: str, scenario: str, lineup: Lineup) -> AbstractFigure:
-    return ScoreFigure(f"downstream task: {title}", scenario_rows(scenario, lineup), partial(plot_two_panels, lineup))
+def _curves(scenario: str, lineup: Lineup) -> AbstractFigure:
+    plot = partial(plot_two_panels, lineup)
+    return ScoreFigure(f"downstream task: {lineup.title}", scenario_rows(scenario, lineup), plot)
 
 
 def _score_figures() -> dict[str, AbstractFigure]:
@@ -203,10 +217,11 @@ def _score_figures() -> dict[str, AbstractFigure]:
     every = tuple(row for scenario in scenarios for row in scenario_rows(scenario))
     counted = {method: tuple(row for scenario in COUNTS for row in count_rows(scenario, method)) for method in COUNTED}
     return {
-        **{f"curves-{scenario}": _curves("all methods", scenario, PAPER) for scenario in scenarios},
-        **{f"curves-ns-{scenario}": _curves("agents that share no network", scenario, APART) for scenario in scenarios},
-        **{f"curves-vdn-{scenario}": _curves("options added to VDN", scenario, SUMMED) for scenario in scenarios},
-        **{f"curves-control-{scenario}": _curves("a control", scenario, CONTROL) for scenario in scenarios},
+        **{
+            f"{name}-{scenario}": _curves(scenario, lineup)
+            for name, lineup in LINEUPS.items()
+            for scenario in scenarios
+        },
         "returns": ScoreFigure("episodic returns in six scenarios", every, plot_all, metric="return"),
         **{
             f"option-counts-{method}": ScoreFigure("final scores by number of options", rows, plot_counts, seeds=15)

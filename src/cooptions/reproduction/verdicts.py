@@ -6,18 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cooptions.evaluation import Estimate, final_iqm
-from cooptions.reproduction.figures import (
-    APART,
-    CONTROL,
-    COUNTED,
-    COUNTS,
-    FORAGING,
-    KITCHENS,
-    PAPER,
-    SUMMED,
-    Lineup,
-    scenario_rows,
-)
+from cooptions.reproduction.figures import COUNTED, COUNTS, FORAGING, KITCHENS, LINEUPS, Lineup, scenario_rows
 from cooptions.reproduction.results import Result
 from cooptions.reproduction.rows import method_label
 
@@ -73,11 +62,11 @@ class Verdict:
 
 
 def claims() -> list[Claim]:
-    """All of them, in the order of the paper; the first two once more, for agents that share no network; and ours: the
-    first for options added to VDN, and a control."""
+    """All of them, in the order of the paper; then the first two, or the first, of every other line-up."""
+    paper, *more = LINEUPS.values()
     scenarios = (*FORAGING, *KITCHENS)
     return [
-        *_options_beat(PAPER, "H1", "H2"),
+        *_options_beat(paper),
         *(
             Claim("H3", scenario, ("iql+iaro",), "iql+iaro-scalar", equal if scenario in FORAGING else better)
             for scenario in scenarios
@@ -86,18 +75,16 @@ def claims() -> list[Claim]:
             Claim("few", scenario, tuple(method_label(method, counts[0]) for method in COUNTED), "iql")
             for scenario, counts in COUNTS.items()
         ),
-        *_options_beat(APART, "H1-ns", "H2-ns"),
-        *_options_beat(SUMMED, "H1-vdn"),
-        *_options_beat(CONTROL, "control"),
+        *(claim for lineup in more for claim in _options_beat(lineup)),
     ]
 
 
-def _options_beat(lineup: Lineup, none: str, others: str = "") -> list[Claim]:
-    """That options from relative representations beat having none, and others: two hypotheses, by these names."""
+def _options_beat(lineup: Lineup) -> list[Claim]:
+    """That options from relative representations beat the baselines, and other options."""
     rows = [row for scenario in (*FORAGING, *KITCHENS) for row in scenario_rows(scenario, lineup)]
     return [
         Claim(name, row.scenario, lineup.relative, row.method)
-        for name, beaten in ((none, lineup.baselines), (others, lineup.others))
+        for name, beaten in ((lineup.beats_none, lineup.baselines), (lineup.beats_others, lineup.others))
         for row in rows
         if row.method in beaten
     ]
