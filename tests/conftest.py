@@ -2,8 +2,11 @@
 
 import os
 
-# Four devices for the tests of sharding; most of the suite's time is compilation, so it is not optimised.
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0")
+# Four devices for the tests of sharding; most of the suite's time is compilation, so that is made quick, not thorough.
+os.environ.setdefault(
+    "XLA_FLAGS",
+    "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+)
 
 from jaxtyping import install_import_hook
 
