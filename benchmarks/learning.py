@@ -205,8 +205,8 @@ def scores_of(name: str, kept: dict[str, Any]) -> Scores:
 
 
 def until(scores: Scores, at: int) -> Scores:
-    """The scores up to the last evaluation within so many steps."""
-    num = int(np.searchsorted(scores.steps, at, side="right"))
+    """The scores up to the last evaluation within so many steps; 0 for all."""
+    num = len(scores.steps) if at == 0 else int(np.searchsorted(scores.steps, at, side="right"))
     require(num > 0, f"at: {scores.name} was first evaluated after {scores.steps[0]} steps, not {at}")
     return replace(scores, steps=scores.steps[:num], values=scores.values[:, :num])
 
@@ -244,7 +244,7 @@ def main(arguments: Arguments) -> None:
         write_json(path, kept)
     kept = json.loads(path.read_text())
     scores = [scores_of(name, kept[name]) for name in STUDIES[arguments.study] if name in kept]
-    print(markdown_table(compare([until(each, arguments.at) if arguments.at else each for each in scores])))
+    print(markdown_table(compare([until(each, arguments.at) for each in scores])))
     for each in scores:
         print(f"{each.name}: {arguments.reach:g} reached after {steps_to_reach(each, arguments.reach)} steps")
     for name, run in kept.items():

@@ -19,8 +19,8 @@ from cooptions.reproduction.results import by_own_score, read_results
 class Arguments:
     """Print the table of all rows, as it was after so many steps."""
 
-    at: int = 10**9
-    """Steps; by default, as many as were trained."""
+    at: int = 0
+    """Steps; 0 for all."""
     mean: bool = False
     """Print the mean of all evaluations until then: who learns early, and keeps it, has the higher one."""
     results: Path = Path("results/reproduction")

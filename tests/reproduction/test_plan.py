@@ -101,6 +101,15 @@ def test_minutes_are_those_of_measured_speeds_and_unknown_otherwise(places, monk
     assert [next(iter(column.cells)) for column in done.columns][3:6] == ["0-9", "", ""]
 
 
+@pytest.mark.parametrize(("method", "timed"), [("iql", "ours"), ("iql+hit", "ours+options"), ("iql+wander", None)])
+def test_what_was_not_timed_is_not_guessed(method, timed):
+    speeds = Speeds({("grid", "ours"): 1.0, ("grid", "ours+options"): 2.0})
+    block = Block(Row(GRID, method), 0, 5)
+    seconds = speeds.ours(block)
+    updates = block.config.learning.learner.num_updates
+    assert seconds == (timed and pytest.approx(speeds.milliseconds["grid", timed] * updates * 5 / 1e3))
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("tiny")
 def test_memory_counts_every_seed_and_the_options(places):

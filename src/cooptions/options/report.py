@@ -4,11 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -16,6 +14,7 @@ from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners
 from cooptions.options.base import AbstractOptions, Option
 from cooptions.options.execution import follow_all, spreads
+from cooptions.options.wander import RandomPlay
 
 Value = Callable[[Float[Array, "agent feature"]], Float[Array, " k"]]
 """All eigenfunctions at a joint state, of unit variance under the walk. The states have every feature of the env."""
@@ -96,22 +95,6 @@ class OptionReport:
         order = sorted(effects, key=lambda effect: effect.startswith("leaves"))
         parts = [effect.format(_listed([f.name for f in self.features if f.effect == effect])) for effect in order]
         return ", ".join(parts) or "finds no feature to differ in"
-
-
-class RandomPlay(AbstractOptions):
-    """Options that do anything and never end: what a trained one has to be compared with."""
-
-    options: tuple[Option, ...] = eqx.field(static=True)
-    max_steps: int = eqx.field(static=True)
-    epsilon: float = eqx.field(static=True, default=1.0)
-
-    def actions(
-        self,
-        agent_states: Float[Array, "agent feature"],
-        observation: Shaped[Array, "agent *shape"],
-        action_mask: Bool[Array, "agent action"],
-    ) -> Int[Array, "option agent"]:
-        return jnp.zeros(self.members.shape, jnp.int32)
 
 
 def report_options(

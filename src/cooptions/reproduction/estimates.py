@@ -61,6 +61,8 @@ def contestant(learning: Json) -> str:
     """What `benchmarks.learning_speed` calls our learner with these settings."""
     if learning["macro"] is None:
         return "ours"
+    if learning["macro"].get("option_set"):
+        return "ours+given-options"  # which was not timed
     return "ours+valued-options" if learning["learner"].get("choice", {}).get("valued") else "ours+options"
 
 
