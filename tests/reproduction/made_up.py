@@ -8,8 +8,19 @@ from cooptions.reproduction.results import Result
 LEARNER = {"type": "QConfig", "steps": 3200, "num_envs": 32, "rollout": 10}
 
 
-def result(method, finals, *, scenario="lbf-15x15-4p-3f", num_options=0, fraction=1.0, metric="percent_eaten", first=0):
+def result(
+    method,
+    finals,
+    *,
+    scenario="lbf-15x15-4p-3f",
+    num_options=0,
+    fraction=1.0,
+    metric="percent_eaten",
+    first=0,
+    discoveries=0,
+):
     """A row whose seeds ended with these scores, after a first evaluation of 0."""
+    macro = {"option_set": "", "discoveries": discoveries}
     means = np.stack([np.zeros(len(finals)), np.array(finals, float)], axis=1)
     seeds = tuple(range(first, first + len(finals)))
     block = {
@@ -27,7 +38,7 @@ def result(method, finals, *, scenario="lbf-15x15-4p-3f", num_options=0, fractio
         fraction=fraction,
         metric=metric,
         settings={
-            "learning": {"learner": LEARNER, "macro": {} if "+" in method else None},
+            "learning": {"learner": LEARNER, "macro": macro if "+" in method else None},
             "laplacian": {"num_eigenfunctions": 10},
         },
         steps=np.array([1600, 3200]),

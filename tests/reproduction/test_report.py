@@ -10,8 +10,16 @@ from cooptions.cli import main
 from cooptions.errors import ArtifactError
 from cooptions.evaluation import Estimate
 from cooptions.reproduction.estimates import Speeds
-from cooptions.reproduction.report import PARTS, Evidence, score_table, time_table, verdict_table, with_parts
-from cooptions.reproduction.results import result_path, write_result
+from cooptions.reproduction.report import (
+    PARTS,
+    Evidence,
+    comparison_table,
+    score_table,
+    time_table,
+    verdict_table,
+    with_parts,
+)
+from cooptions.reproduction.results import merged, result_path, write_result
 from cooptions.reproduction.rows import Row
 from cooptions.reproduction.verdicts import (
     FAILS,
@@ -69,6 +77,35 @@ def test_best_of_several_methods_counts_and_shares_of_training_are_not_mixed():
     ]
 
 
+def test_what_rests_on_one_discovery_says_so():
+    far = [value - 50 for value in SIX]
+
+    def told(finals, **options):
+        return comparison_table(_evidence(result("iql", far), result("iql+hit", finals, **options)))
+
+    assert "| holds (one discovery) |" in told(SIX, discoveries=1)
+    assert "| holds |" in told(SIX, discoveries=2)
+    assert "| holds |" in told(SIX)  # every seed discovers its own
+    assert "| undecided |" in told(far, discoveries=1)
+    one, own = (score_table(_evidence(result("iql+hit", SIX, discoveries=num))) for num in (1, 0))
+    assert "| 6, 1 discovery |" in one
+    assert "| 6, 6 discoveries |" in own
+    assert "| 6 |" in score_table(_evidence(result("iql", SIX)))
+
+
+def test_given_options_are_no_discovery():
+    handmade = result("iql+handmade", SIX)
+    handmade.settings["learning"]["macro"]["option_set"] = "handmade"
+    assert handmade.discoveries == 0
+
+
+def test_a_row_of_several_blocks_names_every_commit_once():
+    first, second = result("iql", SIX[:3]), result("iql", SIX[3:], first=3)
+    second.blocks[0]["made_by"]["commit"] = "def"
+    row = merged([first, second, result("iql", SIX[:3], first=6)], Path("x"))
+    assert "| abc, def |" in score_table(_evidence(row))
+
+
 def test_few_seeds_decide_nothing_and_diverged_ones_are_few():
     claim = Claim("H1", PLACE, ("iql+hit",), "iql")
     far = [value - 50 for value in SIX]
@@ -122,7 +159,7 @@ def test_tables_tell_what_was_measured():
     line = next(line for line in score_table(evidence).splitlines() if "iql+hit" in line)
     assert "72.5 [" in line
     # Half of two minutes of learning, as half of the group's seeds were others', and half a minute of discovery.
-    assert "| 6 | 0.0032M | 1.5 | 1 x H200 | 2026-11-15 | abc | `cooptions train" in line
+    assert "| 6, 6 discoveries | 0.0032M | 1.5 | 1 x H200 | 2026-11-15 | abc | `cooptions train" in line
     # Ten updates of six seeds in each of two rows: 60 ms each by JaxMARL; 0.6 s by us, and 1.2 s with options.
     assert time_table(evidence).splitlines()[2] == "| 1 x H200 | 12 | 3.0 | 2.0 | 2.0 | 1.8 | 0.1 |"
 

@@ -1,6 +1,6 @@
 """The page of the reproduction: its tables are made from the results, everything else is left as it was written."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from cooptions.evaluation import final_iqm
 from cooptions.reproduction.estimates import Speeds, contestant
 from cooptions.reproduction.figures import REPRODUCTIONS
 from cooptions.reproduction.results import Result, by_own_score, read_results
-from cooptions.reproduction.verdicts import claims, decide, summary
+from cooptions.reproduction.verdicts import UNDECIDED, Verdict, claims, decide, summary
 
 CLAIMS = {
     "H1": "H1: joint options beat having none",
@@ -89,19 +89,24 @@ def comparison_table(evidence: Evidence) -> str:
         claim, left, right = verdict.claim, verdict.left, verdict.right
         if left and right:
             told = f"{_told(left)} {claim.sign} {_told(right)}"
-            lines.append([claim.hypothesis, claim.scenario, _millions(left), told, verdict.verdict])
+            lines.append([claim.hypothesis, claim.scenario, _millions(left), told, _with_caveat(verdict)])
     return _table(["claim", "scenario", "steps", "claimed, with IQM and 95% interval", "verdict"], lines)
+
+
+def _with_caveat(verdict: Verdict) -> str:
+    """What was decided by the options of one discovery says so: how much discoveries differ no interval knows."""
+    single = any(side and side.discoveries == 1 for side in (verdict.left, verdict.right))
+    return f"{verdict.verdict} (one discovery)" if single and verdict.verdict != UNDECIDED else verdict.verdict
 
 
 def score_table(evidence: Evidence) -> str:
     """What every row scored at the end, and how it was made."""
     lines = []
     for each in evidence.scored:
-        made = each.blocks[0]["made_by"]
-        device = ", ".join(dict.fromkeys(block["made_by"]["device"] for block in each.blocks))
+        made = [block["made_by"] | {"day": block["made_by"]["date"][:10]} for block in each.blocks]
+        devices, days, commits = (_once(made_by[key] for made_by in made) for key in ("device", "day", "commit"))
         commands = " && ".join(command for block in each.blocks for command in block["commands"])
-        cells = [*_cells(each), _minutes(_seconds(each)), device, made["date"][:10], made["commit"], f"`{commands}`"]
-        lines.append([each.metric, *cells])
+        lines.append([each.metric, *_cells(each), _minutes(_seconds(each)), devices, days, commits, f"`{commands}`"])
     head = ["score", *_HEAD, "minutes", "device", "date", "commit", "commands"]
     return _table(head, lines)
 
@@ -161,7 +166,14 @@ _HEAD = ("scenario", "method", "IQM [95% interval]", "seeds", "steps")
 def _cells(result: Result) -> list[str]:
     lost = int(result.scores.diverged.sum())
     seeds = f"{len(result.seeds)} ({lost} diverged)" if lost else str(len(result.seeds))
+    if result.discoveries:
+        seeds += f", {result.discoveries} discover{'y' if result.discoveries == 1 else 'ies'}"
     return [result.scenario, result.label, str(final_iqm(result.scores)), seeds, _millions(result)]
+
+
+def _once(values: Iterable[str]) -> str:
+    """What all blocks of a row have in common, or each of what they have."""
+    return ", ".join(dict.fromkeys(values))
 
 
 def _told(result: Result) -> str:

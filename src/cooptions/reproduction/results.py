@@ -45,6 +45,14 @@ class Result:
         return method_label(self.method, self.num_options)
 
     @property
+    def discoveries(self) -> int:
+        """How many sets of options were discovered for it; seeds that share one are not independent."""
+        macro = self.settings["learning"]["macro"]
+        if macro is None or macro["option_set"]:
+            return 0
+        return sum(macro["discoveries"] or len(block["seeds"]) for block in self.blocks)
+
+    @property
     def scores(self) -> Scores:
         """One score for each seed and evaluation, as tables and curves show them."""
         return Scores(self.label, self.scenario, self.metric, self.steps, self.means[:, :, None])
