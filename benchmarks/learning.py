@@ -48,6 +48,7 @@ _FADING = "shaping_horizon=2500000"  # a quarter of training
 _CRAMPED = f"overcooked-cramped_room,{_FADING} --seeds 5"
 _COOK = f"overcooked-counter_circuit,{_FADING} --seeds 5"
 _SHARED = "--learning.macro.discoveries 1"
+_COOKS = f"overcooked-counter_circuit --seeds 5 {_SHARED}"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
 
@@ -115,6 +116,18 @@ STUDIES: dict[str, dict[str, str]] = {
         **{method: f"{_COOK} --method {method} {_SHARED}" for method in ("iql+hit", "iql+iaro")},
         "iql, longer exploration": f"{_COOK} --method iql --learning.learner.epsilon-decay 0.3",
         "iql, longer shaping": "overcooked-counter_circuit --seeds 5 --method iql",
+    },
+    "stuck": {  # teams that are led by options where they were not paid for a while
+        **{
+            f"iql-ns+{given}, {after}": f"{_MEETING} --seeds 5 --method iql-ns+{given} {_CHOICE}.stuck-after {after}"
+            for given in ("handmade", "wander")
+            for after in (0, 25, 50)
+        },
+        **{
+            f"cooks/{method}, {after}": f"{_COOKS} --method {method} {_CHOICE}.stuck-after {after}"
+            for method in ("iql+wander", "iql+hit")
+            for after in (25, 50)
+        },
     },
     "mends": {
         "default": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",

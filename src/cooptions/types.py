@@ -24,6 +24,8 @@ class MacroStep(eqx.Module):
     """The option that is being executed and goes on from here; -1 for none."""
     age: Int[Array, ""]
     """Steps since it began."""
+    idle: Int[Array, ""]
+    """Steps since the team was last paid, be it by a shaped reward, or since the episode began."""
     action: Int[Array, " agent"]
     consistent: Bool[Array, " option"]
     continues: Bool[Array, " option"]

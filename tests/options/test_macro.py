@@ -1,5 +1,7 @@
 """The rules of joint options as truth tables, and the environment they make."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -11,6 +13,7 @@ from cooptions.envs import make_env
 from cooptions.envs.base import check_env
 from cooptions.envs.grid import Grid, State
 from cooptions.envs.rollout import uniform_action
+from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import ConfigError
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.options.base import AbstractOptions, Option
@@ -358,6 +361,27 @@ def test_the_first_time_step_tells_nothing():
     assert (macro.active, macro.age, macro.action.tolist()) == (-1, 0, [STILL, STILL])
     assert not macro.consistent.any()
     assert not macro.continues.any()
+
+
+class Paid(AbstractWrapper[State]):
+    """A grid that pays where the first agent's x is 5, and shapes where it is 7."""
+
+    env: Grid = eqx.field(static=True)
+
+    def step(self, state, action, key):
+        state, timestep = self.env.step(state, action, key)
+        x = state.position[0, 0]
+        pays, shapes = (x == 5).astype(jnp.float32), (x == 7).astype(jnp.float32)
+        return state, dataclasses.replace(timestep, reward=pays, shaped_reward=shapes)
+
+
+def test_steps_without_pay_are_counted():
+    env = MacroEnv(Paid(Grid(9, 9, 2)), scripted([[UP, STILL]]))
+    down, up = [DOWN, STILL], [UP, STILL]
+    outcomes = play(env, [[3, 3], [0, 0]], down, down, down, down, down, up, [A, A])
+    assert [timestep.macro.idle for _, timestep in outcomes] == [1, 0, 1, 0, 1, 0, 1]
+    assert [state.idle for state, _ in outcomes] == [1, 0, 1, 0, 1, 0, 1]
+    assert jax.jit(lambda: env.reset(KEY)[1].macro.idle)() == 0
 
 
 # The environment as a whole
