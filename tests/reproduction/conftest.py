@@ -1,5 +1,6 @@
 """A reproduction of next to nothing: three methods, a task of a few hundred steps, one or two seeds."""
 
+import contextlib
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +64,12 @@ FIGURES = {
 
 @pytest.fixture(scope="module")
 def tiny():
+    with registered():
+        yield
+
+
+@contextlib.contextmanager
+def registered():
     """The registries, with a preset and methods that take next to no time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(presets.PRESETS, "tiny", TINY)

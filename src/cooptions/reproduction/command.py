@@ -1,6 +1,7 @@
 """`cooptions reproduce`: plan, show the plan, make what is missing, keep the scores, draw, report."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -8,10 +9,11 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from cooptions.errors import ConfigError, CooptionsError
+from cooptions.errors import ConfigError, CooptionsError, require
 from cooptions.progress import Progress
+from cooptions.reproduction.beside import execute_beside
 from cooptions.reproduction.estimates import Speeds, plan_summary, plan_table
-from cooptions.reproduction.execute import Failures, execute
+from cooptions.reproduction.execute import Failures, Keep, execute
 from cooptions.reproduction.figures import REPRODUCTIONS, AbstractFigure
 from cooptions.reproduction.groups import finish_groups
 from cooptions.reproduction.plan import Places, Plan, make_plan
@@ -40,6 +42,8 @@ class ReproduceArguments:
     """Seeds that share a run directory."""
     members: int = 60
     """Seeds that learn in one program at most. Fewer need less memory."""
+    beside: int = 1
+    """Programs that run at once, each in a process of its own. A large GPU does several in less time than in turn."""
     runs: Path = RUNS
     """Where run directories go."""
     results: Path = Path("results/reproduction")
@@ -63,6 +67,9 @@ def reproduce(arguments: ReproduceArguments, console: Console) -> None:
         write_page(arguments.page, arguments.results, arguments.speed)
         console.print(f"page: {arguments.page}")
         return
+    require(arguments.beside >= 1, f"beside must be at least 1, not {arguments.beside}")
+    if arguments.beside > 1:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or the first process takes all memory
     figures, places = chosen_figures(arguments.figure), arguments.places
     finish_groups(places.runs)
     plan = plan_for(figures, arguments)
@@ -72,13 +79,19 @@ def reproduce(arguments: ReproduceArguments, console: Console) -> None:
         return
     keep = _keeper(places, arguments.fraction)
     keep(plan.blocks)
-    failed = _block_failures(execute(plan, places.runs, progress, keep), places)
+    failed = _block_failures(_execute(plan, places.runs, progress, keep, arguments.beside), places)
     failed += _draw_all(figures, places, arguments.fraction, console)
     if failed:
         console.print("\n".join(failed), markup=False, soft_wrap=True)  # commands can be copied
         raise CooptionsError(
             f"failed, as listed above: {len(failed)}; the same command tries again (fewer --members need less memory)"
         )
+
+
+def _execute(plan: Plan, runs: Path, progress: Progress, keep: Keep, beside: int) -> Failures:
+    if beside == 1:
+        return execute(plan, runs, progress, keep)
+    return execute_beside(plan, runs, progress, keep, beside)
 
 
 def chosen_figures(names: Sequence[str]) -> dict[str, AbstractFigure]:
@@ -111,7 +124,7 @@ def _names(rows: Iterable[Row]) -> str:
     return ", ".join(dict.fromkeys(str(row) for row in rows))
 
 
-def _keeper(places: Places, fraction: float) -> Callable[[Sequence[Block]], None]:
+def _keeper(places: Places, fraction: float) -> Keep:
     """What enters finished blocks in the results."""
 
     def keep(blocks: Sequence[Block]) -> None:

@@ -16,19 +16,22 @@ from cooptions.stages import STAGES, task_env
 Failures = dict[Block, str]
 """What went wrong with each block that is still missing."""
 
+Keep = Callable[[Sequence[Block]], None]
+"""What is done with blocks that were just made."""
 
-def execute(plan: Plan, runs: Path, progress: Progress, after: Callable[[Sequence[Block]], None]) -> Failures:
+
+def execute(plan: Plan, runs: Path, progress: Progress, after: Keep) -> Failures:
     """Make every block that is missing; one that fails does not keep the others. `after` sees those just made."""
     failures: Failures = {}
     for block in plan.alone:
-        _attempt(failures, [block], progress, lambda block=block: discover(block, runs, progress))
+        attempt(failures, [block], progress, lambda block=block: discover(block, runs, progress))
     for group in plan.groups:
-        after(_learn(group, runs, progress, failures))
+        after(learn_group(group, runs, progress, failures))
     return failures
 
 
-def _learn(group: Group, runs: Path, progress: Progress, failures: Failures) -> list[Block]:
-    """The blocks of a group that have their scores now."""
+def learn_group(group: Group, runs: Path, progress: Progress, failures: Failures) -> list[Block]:
+    """Discover and learn what a group is for: its blocks that have their scores now."""
     envs: dict[Block, AbstractEnv] = {}
 
     def prepare(block: Block) -> None:
@@ -39,15 +42,13 @@ def _learn(group: Group, runs: Path, progress: Progress, failures: Failures) -> 
     def learn() -> None:
         hand_out(learn_together(Group(tuple(envs)), list(envs.values()), runs, progress), runs)
 
-    done = [
-        block for block in group.blocks if _attempt(failures, [block], progress, lambda block=block: prepare(block))
-    ]
-    if envs and not _attempt(failures, list(envs), progress, learn):
+    done = [block for block in group.blocks if attempt(failures, [block], progress, lambda block=block: prepare(block))]
+    if envs and not attempt(failures, list(envs), progress, learn):
         return [block for block in done if block not in envs]
     return done
 
 
-def _attempt(failures: Failures, blocks: Sequence[Block], progress: Progress, work: Callable[[], None]) -> bool:
+def attempt(failures: Failures, blocks: Sequence[Block], progress: Progress, work: Callable[[], None]) -> bool:
     """Whether some work was done. Whatever fails, even the compiler or the device's memory, fails for these alone."""
     try:
         work()
