@@ -123,6 +123,7 @@ STUDIES: dict[str, dict[str, str]] = {
             for given in ("handmade", "wander")
             for after in (0, 25, 50)
         },
+        "iql-ns+hit, 25": f"{_MEETING} --seeds 5 --method iql-ns+hit {_TWO} {_CHOICE}.stuck-after 25",
         **{
             f"cooks/{method}, {after}": f"{_COOKS} --method {method} {_CHOICE}.stuck-after {after}"
             for method in ("iql+wander", "iql+hit")
