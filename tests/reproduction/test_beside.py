@@ -7,6 +7,7 @@ import pytest
 from reproduction import works
 from rich.console import Console
 
+from cooptions.artifacts import open_run
 from cooptions.errors import Interrupted
 from cooptions.reproduction.beside import Job, discover_blocks, jobs, learn_blocks, run_jobs
 from cooptions.reproduction.plan import Places, make_plan
@@ -36,7 +37,7 @@ def _run(todo, tmp_path, num=2):
 def test_discoveries_are_made_once_and_learning_waits_for_its_own(tmp_path):
     fewer = Row("tiny", "iql+hit", num_options=1)
     plan = make_plan({IQL: 1, HIT: 2, KRON: 1, fewer: 1, WALK: 1}, Places(tmp_path, tmp_path), size=1)
-    todo = {job.name: job for job in jobs(plan)}
+    todo = {job.name: job for job in jobs(plan, tmp_path)}
     places = {"hit": "tiny.iql+hit.seeds-0-0", "second": "tiny.iql+hit.seeds-1-1", "kron": "tiny.iql+kron.seeds-0-0"}
     discoveries = {name: f"discover.{place}" for name, place in places.items()}
     assert {name for name in todo if name.startswith("discover")} == set(discoveries.values())
@@ -49,6 +50,18 @@ def test_discoveries_are_made_once_and_learning_waits_for_its_own(tmp_path):
     alone = todo["make.tiny.hit.seeds-0-0"]
     assert (alone.work, alone.blocks, alone.after) == (discover_blocks, _blocks(WALK), set())
     assert list(todo).index(discoveries["kron"]) < list(todo).index("learn.tiny.iql.seeds-0-0")
+
+
+def test_what_was_discovered_is_not_again(tmp_path):
+    block = Block(HIT, 0, 1)
+    plan = make_plan({HIT: 1}, Places(tmp_path, tmp_path), size=1)
+    made = [stage for stage in block.stages if stage != "learning"]
+    with open_run(tmp_path / block.place, block.stages) as run:
+        for stage in made[:-1]:
+            run.save(stage, {}, seconds=0.0)
+        assert [job.work for job in jobs(plan, tmp_path)] == [discover_blocks, learn_blocks]
+        run.save(made[-1], {}, seconds=0.0)
+    assert [(job.work, job.after) for job in jobs(plan, tmp_path)] == [(learn_blocks, frozenset())]
 
 
 def test_who_waits_what_fails_and_what_is_told(tmp_path):
@@ -73,10 +86,14 @@ def test_who_waits_what_fails_and_what_is_told(tmp_path):
 
 
 def test_a_stop_is_passed_on_and_nothing_else_begins(tmp_path):
-    todo = [Job(name, works.goes_on_until_it_is_stopped, _blocks(HIT)) for name in ("begun", "never")]
+    works_of = {"soon": works.stops_everything, "late": works.stops_late, "never": works.leaves_its_name}
+    todo = [Job(name, work, _blocks(HIT)) for name, work in works_of.items()]
+    told = io.StringIO()
     with pytest.raises(Interrupted, match="run the same command to go on"):
-        _run(todo, tmp_path, num=1)
-    assert (tmp_path / "logs/begun.log").read_text() == "stopped: learning: stopped at step 1 of 2\n"
+        run_jobs(todo, tmp_path, Console(width=200, file=told), lambda blocks: None, 2)
+    assert told.getvalue().index("stopped: soon, ") < told.getvalue().index("stopped: late, ")
+    assert (tmp_path / "logs/soon.log").read_text() == "stopped: learning: stopped at step 1 of 2\n"
+    assert (tmp_path / "logs/late.log").read_text() == "stopped: learning: stopped at step 2 of 2\n"
     assert not (tmp_path / "logs/never.log").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 

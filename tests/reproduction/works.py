@@ -24,15 +24,28 @@ def dies(blocks, runs, progress):
     os._exit(3)
 
 
-def goes_on_until_it_is_stopped(blocks, runs, progress):
-    """And asks for that itself, of the process that began it, as soon as it can be."""
+def stops_everything(blocks, runs, progress):
+    """Asks the process that began it to stop, and is asked in turn."""
     with StopSignals() as stop:
+        _until((runs / "waits").exists)
         os.kill(os.getppid(), signal.SIGINT)
-        for _ in range(600):
-            time.sleep(0.1)
-            if stop.requested:
-                raise Interrupted("learning: stopped at step 1 of 2")
-    return {}
+        _until(lambda: stop.requested)
+    raise Interrupted("learning: stopped at step 1 of 2")
+
+
+def stops_late(blocks, runs, progress):
+    """When another might have begun."""
+    with StopSignals() as stop:
+        (runs / "waits").touch()
+        _until(lambda: stop.requested)
+        time.sleep(2.5)
+    raise Interrupted("learning: stopped at step 2 of 2")
+
+
+def _until(happens, seconds=60):
+    end = time.monotonic() + seconds
+    while not happens() and time.monotonic() < end:
+        time.sleep(0.1)
 
 
 def learns_next_to_nothing(blocks, runs, progress):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from cooptions.artifacts import Json, RunDirectory
 from cooptions.errors import Interrupted
 from cooptions.progress import Progress
 from cooptions.reproduction.execute import Failures, Keep, attempt, discover, learn_group, prepared
@@ -72,15 +73,15 @@ class Process:
 
 def execute_beside(plan: Plan, runs: Path, progress: Progress, after: Keep, num: int) -> Failures:
     """What `execute` does, with up to so many processes; each writes to a file among the runs' logs."""
-    return run_jobs(jobs(plan), runs, progress.console, after, num)
+    return run_jobs(jobs(plan, runs), runs, progress.console, after, num)
 
 
-def jobs(plan: Plan) -> list[Job]:
-    """Discoveries, each made once, then what learns from them; what learns from none need not wait."""
+def jobs(plan: Plan, runs: Path) -> list[Job]:
+    """Discoveries that are missing, each made once, then what learns from them; what learns from none need not wait."""
     discoveries: dict[str, Job] = {}
     learning = []
     for group in plan.groups:
-        found = [block for block in group.blocks if len(block.stages) > 1]
+        found = [block for block in group.blocks if _discovers(block, runs)]
         for block in found:
             discoveries.setdefault(_discovery(block), Job(_name("discover", block), discover_blocks, (block,)))
         needs = frozenset(discoveries[_discovery(block)].name for block in found)
@@ -89,10 +90,18 @@ def jobs(plan: Plan) -> list[Job]:
     return [*discoveries.values(), *learning, *alone]
 
 
+def _discovers(block: Block, runs: Path) -> bool:
+    """Whether something before learning is missing."""
+    return not _before_learning(block).keys() <= RunDirectory(runs / block.place).manifest.keys()
+
+
 def _discovery(block: Block) -> str:
     """What tells discoveries apart: blocks that agree in it take over each other's."""
-    made = {stage: config for stage, config in block.stages.items() if stage != "learning"}
-    return f"{block.row.place} {made}"
+    return f"{block.row.place} {_before_learning(block)}"
+
+
+def _before_learning(block: Block) -> dict[str, Json]:
+    return {stage: config for stage, config in block.stages.items() if stage != "learning"}
 
 
 def _name(what: str, block: Block) -> str:
@@ -134,7 +143,8 @@ def run_jobs(todo: Sequence[Job], runs: Path, console: Console, after: Keep, num
                 over.add(each.job.name)
                 failed = each.failures()
                 failures |= failed
-                console.print(f"{'failed' if failed else 'done'}: {each.job.name}, {each.seconds:.0f} s", markup=False)
+                became = ("stopped" if each.asked else "failed") if failed else "done"
+                console.print(f"{became}: {each.job.name}, {each.seconds:.0f} s", markup=False)
                 after([block for block in each.job.blocks if block not in failures])
             if stop.requested:
                 for each in running:
