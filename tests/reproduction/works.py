@@ -10,7 +10,8 @@ from cooptions.training import StopSignals
 
 
 def leaves_its_name(blocks, runs, progress):
-    progress.console.print(f"made {len(blocks)}")
+    alone = os.getsid(0) == os.getpid()  # a Ctrl-C in the terminal does not reach it
+    progress.console.print(f"made {len(blocks)}{', in a session of its own' if alone else ''}")
     for block in blocks:
         (runs / block.row.method).touch()
     return {}
@@ -27,6 +28,7 @@ def dies(blocks, runs, progress):
 def stops_everything(blocks, runs, progress):
     """Asks the process that began it to stop, and is asked in turn."""
     with StopSignals() as stop:
+        (runs / "pid").write_text(str(os.getpid()))
         _until((runs / "waits").exists)
         os.kill(os.getppid(), signal.SIGINT)
         _until(lambda: stop.requested)
@@ -34,12 +36,21 @@ def stops_everything(blocks, runs, progress):
 
 
 def stops_late(blocks, runs, progress):
-    """When another might have begun."""
+    """Once the other is over, and a third might have begun."""
     with StopSignals() as stop:
+        _until((runs / "pid").exists)
         (runs / "waits").touch()
-        _until(lambda: stop.requested)
-        time.sleep(2.5)
+        _until(lambda: stop.requested and not _lives(int((runs / "pid").read_text())))
+        time.sleep(1)
     raise Interrupted("learning: stopped at step 2 of 2")
+
+
+def _lives(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _until(happens, seconds=60):
