@@ -48,7 +48,6 @@ _FADING = "shaping_horizon=2500000"  # a quarter of training
 _CRAMPED = f"overcooked-cramped_room,{_FADING} --seeds 5"
 _COOK = f"overcooked-counter_circuit,{_FADING} --seeds 5"
 _SHARED = "--learning.macro.discoveries 1"
-_COOKS = f"overcooked-counter_circuit --seeds 5 {_SHARED}"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
 
@@ -125,9 +124,9 @@ STUDIES: dict[str, dict[str, str]] = {
         },
         "iql-ns+hit, 25": f"{_MEETING} --seeds 5 --method iql-ns+hit {_TWO} {_CHOICE}.stuck-after 25",
         **{
-            f"cooks/{method}, {after}": f"{_COOKS} --method {method} {_CHOICE}.stuck-after {after}"
-            for method in ("iql+wander", "iql+hit")
-            for after in (25, 50)
+            f"cooks/{method}, 50": f"overcooked-counter_circuit --seeds 10 --method {method} {_CHOICE}.stuck-after 50 "
+            "--learning.macro.discoveries 2"
+            for method in ("iql+wander", "iql+hit", "vdn+hit")
         },
     },
     "mends": {
