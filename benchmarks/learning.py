@@ -122,6 +122,11 @@ STUDIES: dict[str, dict[str, str]] = {
             for given in ("handmade", "wander")
             for after in (0, 25, 50)
         },
+        **{
+            f"forages/iql+handmade, {after}": f"lbf-15x15-4p-3f {_FEW_STEPS} 700000 --method iql+handmade "
+            f"{_CHOICE}.stuck-after {after}"
+            for after in (0, 25)
+        },
         "iql-ns+hit, 25": f"{_MEETING} --seeds 5 --method iql-ns+hit {_TWO} {_CHOICE}.stuck-after 25",
         **{
             f"cooks/{method}, 50": f"overcooked-counter_circuit --seeds 10 --method {method} {_CHOICE}.stuck-after 50 "
