@@ -12,7 +12,6 @@ import math
 import sys
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -27,8 +26,7 @@ from cooptions.envs.quiet import quiet_import
 from cooptions.envs.rollout import Runners, start
 from cooptions.learners.choice import ChoiceConfig, choose
 from cooptions.options.macro import MacroConfig, MacroEnv
-from cooptions.options.storage import load_option_set
-from cooptions.stages import GIVEN
+from cooptions.stages import given_options
 
 with quiet_import():
     from jaxmarl.environments.overcooked.common import OBJECT_TO_INDEX
@@ -94,8 +92,7 @@ def wilson(count: int, number: int) -> list[float]:
 
 def row(name: str, share: float, arguments: Arguments) -> dict[str, Any]:
     inner = make_env(arguments.scenario)
-    source = "wander" if name == "none" else name
-    options = GIVEN.get(source, partial(load_option_set, Path(source)))(inner)
+    options = given_options("wander" if name == "none" else name, inner)  # none are drawn where the share is 0
     env, choice = MacroConfig().around(inner, options, foresight=False), ChoiceConfig(option_share=share)
     seen = play(env, choice, arguments.episodes, arguments.steps, key=jax.random.key(0))
     counts = {event: int(seen[event].any(axis=0).sum()) for event in ("plate", "soup", "delivery")}

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -102,14 +101,18 @@ GIVEN: dict[str, Callable[[AbstractEnv], AbstractOptions]] = {"handmade": handma
 """Option sets that need no discovery, by name."""
 
 
+def given_options(name: str, env: AbstractEnv) -> AbstractOptions:
+    """Options that were not discovered here: by name, or from the directory of an option set."""
+    return GIVEN.get(name, partial(load_option_set, name))(env)
+
+
 def task_env(config: Config, run: RunDirectory, progress: Progress) -> AbstractEnv:
     """The environment that is learned in: with joint options, if there are any, every seed's in front."""
     macro = config.learning.macro
     if macro is None:
         return config.env
     if macro.option_set:
-        given = GIVEN.get(macro.option_set, partial(load_option_set, Path(macro.option_set)))(config.env)
-        options = jax.tree.map(lambda leaf: leaf[None], given)
+        options = jax.tree.map(lambda leaf: leaf[None], given_options(macro.option_set, config.env))
     else:
         options = options_stage(config, run, progress)
     return with_options(config, in_turn(options, config.seeds))

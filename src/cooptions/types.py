@@ -25,7 +25,7 @@ class MacroStep(eqx.Module):
     age: Int[Array, ""]
     """Steps since it began."""
     idle: Int[Array, ""]
-    """Steps since the team was last paid, be it by a shaped reward, or since the episode began."""
+    """Steps since the team was last paid, shaped rewards included where the task has them, or the episode began."""
     action: Int[Array, " agent"]
     consistent: Bool[Array, " option"]
     continues: Bool[Array, " option"]

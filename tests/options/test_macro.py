@@ -367,6 +367,11 @@ class Paid(AbstractWrapper[State]):
     """A grid that pays where the first agent's x is 5, and shapes where it is 7."""
 
     env: Grid = eqx.field(static=True)
+    horizon: int = eqx.field(static=True)
+
+    @property
+    def shaping_horizon(self):
+        return self.horizon
 
     def step(self, state, action, key):
         state, timestep = self.env.step(state, action, key)
@@ -375,12 +380,13 @@ class Paid(AbstractWrapper[State]):
         return state, dataclasses.replace(timestep, reward=pays, shaped_reward=shapes)
 
 
-def test_steps_without_pay_are_counted():
-    env = MacroEnv(Paid(Grid(9, 9, 2)), scripted([[UP, STILL]]))
+@pytest.mark.parametrize(("horizon", "idle"), [(100, [1, 0, 1, 0, 1, 0, 1]), (0, [1, 0, 1, 2, 3, 4, 5])])
+def test_steps_without_pay_are_counted(horizon, idle):
+    env = MacroEnv(Paid(Grid(9, 9, 2), horizon), scripted([[UP, STILL]]))
     down, up = [DOWN, STILL], [UP, STILL]
     outcomes = play(env, [[3, 3], [0, 0]], down, down, down, down, down, up, [A, A])
-    assert [timestep.macro.idle for _, timestep in outcomes] == [1, 0, 1, 0, 1, 0, 1]
-    assert [state.idle for state, _ in outcomes] == [1, 0, 1, 0, 1, 0, 1]
+    assert [timestep.macro.idle for _, timestep in outcomes] == idle
+    assert [state.idle for state, _ in outcomes] == idle
     assert jax.jit(lambda: env.reset(KEY)[1].macro.idle)() == 0
 
 

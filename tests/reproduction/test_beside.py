@@ -1,6 +1,7 @@
 """Several processes: who waits for whom, what failed, and how they are stopped. Each takes seconds to begin."""
 
 import io
+import os
 import signal
 
 import pytest
@@ -8,7 +9,9 @@ from reproduction import works
 from rich.console import Console
 
 from cooptions.artifacts import open_run
+from cooptions.cli import main
 from cooptions.errors import Interrupted
+from cooptions.reproduction import command
 from cooptions.reproduction.beside import Job, discover_blocks, jobs, learn_blocks, run_jobs
 from cooptions.reproduction.plan import Places, make_plan
 from cooptions.reproduction.results import has_scores
@@ -99,6 +102,25 @@ def test_a_stop_is_passed_on_and_nothing_else_begins(tmp_path):
     assert (tmp_path / "logs/late.log").read_text() == "stopped: learning: stopped at step 2 of 2\n"
     assert "begun: never" not in told.getvalue()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(("beside", "called"), [(1, ["in turn"]), (3, [3])])
+def test_the_command_asks_for_as_many(beside, called, tmp_path, monkeypatch):
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "kept")
+    calls = []
+    monkeypatch.setattr(command, "execute", lambda *arguments: calls.append("in turn") or {})
+    monkeypatch.setattr(command, "execute_beside", lambda *arguments: calls.append(arguments[-1]) or {})
+    monkeypatch.setattr(command, "plan_table", lambda *arguments: "")
+    monkeypatch.chdir(tmp_path)
+    main(["reproduce", "--figure", "plain", "--beside", str(beside)])
+    assert calls == called
+    assert os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] == "kept"  # who set it knows why
+
+
+def test_none_at_once_is_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--figure", "plain", "--beside", "0"])
+    assert "beside must be at least 1, not 0" in capsys.readouterr().err
 
 
 def test_a_process_learns(tmp_path):

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.rollout import uniform_action
+from cooptions.envs.rollout import training_reward, uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import require
 from cooptions.options.base import AbstractOptions
@@ -213,7 +213,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
     def _state(self, inner: Any, timestep: TimeStep, idle: Int[Array, ""] | int = 0) -> MacroState:
         """A state of the environment without an active option, after so many steps without pay if this was another."""
         mask, seen = timestep.action_mask, timestep.observation
-        paid = (timestep.reward > 0) | (timestep.shaped_reward > 0)
+        paid = training_reward(self.env, timestep, jnp.int32(0)) > 0
         intended = jnp.zeros((0, self.num_agents), jnp.int32)
         if self.foresight:
             intended = self._possible(self.options.actions(self.env.agent_states(inner), seen, mask), mask)
