@@ -128,10 +128,12 @@ STUDIES: dict[str, dict[str, str]] = {
             for after in (0, 25)
         },
         "iql-ns+hit, 25": f"{_MEETING} --seeds 5 --method iql-ns+hit {_TWO} {_CHOICE}.stuck-after 25",
-        **{
-            f"cooks/{method}, 50": f"overcooked-counter_circuit --seeds 10 --method {method} {_CHOICE}.stuck-after 50 "
-            "--learning.macro.discoveries 2"
-            for method in ("iql+wander", "iql+hit", "vdn+hit")
+        "cooks/iql+wander, 50": f"overcooked-counter_circuit --seeds 10 --method iql+wander {_CHOICE}.stuck-after 50",
+        **{  # with the options that the rows of the reproduction have
+            f"cooks/{method}, 50 (seeds {first} to {first + 4})": f"overcooked-counter_circuit --seed {first} --seeds 5 "
+            f"--method {method} {_SHARED} {_CHOICE}.stuck-after 50"
+            for method in ("iql+hit", "vdn+hit")
+            for first in (0, 5)
         },
     },
     "mends": {
