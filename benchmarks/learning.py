@@ -47,6 +47,11 @@ _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
 _FADING = "shaping_horizon=2500000"  # a quarter of training
 _CRAMPED = f"overcooked-cramped_room,{_FADING} --seeds 5"
 _COOK = f"overcooked-counter_circuit,{_FADING} --seeds 5"
+_SMALL_KITCHEN = (
+    f"overcooked-cramped_room --seeds 4 {_FLOAT} --learning.learner.network.channels 16 "
+    "--learning.learner.network.kernels 1 --learning.learner.network.hidden 128 128 "
+    "--learning.evaluations 40 --learning.learner.steps 1000000 --learning.learner.target-interval"
+)
 _SHARED = "--learning.macro.discoveries 1"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
@@ -135,6 +140,11 @@ STUDIES: dict[str, dict[str, str]] = {
             for method in ("iql+hit", "vdn+hit")
             for first in (0, 5)
         },
+    },
+    "targets": {  # updates between copies of the network to the target network
+        **{f"iql, {interval}": f"{_SMALL_KITCHEN} {interval} --method iql" for interval in (100, 30, 10, 3)},
+        "iql, 100, slower": f"{_SMALL_KITCHEN} 100 --method iql --learning.learner.learning-rate 0.0001",
+        **{f"vdn, {interval}": f"{_SMALL_KITCHEN} {interval} --method vdn" for interval in (100, 10)},
     },
     "mends": {
         "default": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",
