@@ -52,6 +52,7 @@ _SMALL_KITCHEN = (
     "--learning.learner.network.kernels 1 --learning.learner.network.hidden 128 128 "
     "--learning.evaluations 40 --learning.learner.steps 1000000 --learning.learner.target-interval"
 )
+_KITCHEN = "overcooked-counter_circuit --seeds 5 --learning.learner.target-interval 100"
 _SHARED = "--learning.macro.discoveries 1"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
@@ -121,24 +122,13 @@ STUDIES: dict[str, dict[str, str]] = {
         "iql, longer exploration": f"{_COOK} --method iql --learning.learner.epsilon-decay 0.3",
         "iql, longer shaping": "overcooked-counter_circuit --seeds 5 --method iql",
     },
-    "stuck": {  # teams that are led by options where they were not paid for a while
+    "first-soups": {  # with the target network copied as rarely as the paper says
+        "iql": f"{_KITCHEN} --seed 5 --method iql",
+        "vdn": f"{_KITCHEN} --seed 5 --method vdn",
         **{
-            f"iql-ns+{given}, {after}": f"{_MEETING} --seeds 5 --method iql-ns+{given} {_CHOICE}.stuck-after {after}"
-            for given in ("handmade", "wander")
-            for after in (0, 25, 50)
-        },
-        **{
-            f"forages/iql+handmade, {after}": f"lbf-15x15-4p-3f {_FEW_STEPS} 700000 --method iql+handmade "
-            f"{_CHOICE}.stuck-after {after}"
-            for after in (0, 25)
-        },
-        "iql-ns+hit, 25": f"{_MEETING} --seeds 5 --method iql-ns+hit {_TWO} {_CHOICE}.stuck-after 25",
-        "cooks/iql+wander, 50": f"overcooked-counter_circuit --seeds 10 --method iql+wander {_CHOICE}.stuck-after 50",
-        **{  # with the options that the rows of the reproduction have
-            f"cooks/{method}, 50 (seeds {first} to {first + 4})": f"overcooked-counter_circuit --seed {first} --seeds 5 "
-            f"--method {method} {_SHARED} {_CHOICE}.stuck-after 50"
-            for method in ("iql+hit", "vdn+hit")
-            for first in (0, 5)
+            f"iql+hit, {num} options": f"{_KITCHEN} --seed 0 --method iql+hit {_SHARED} "
+            f"--learning.macro.num-options {num}"
+            for num in (10, 20)
         },
     },
     "targets": {  # updates between copies of the network to the target network

@@ -24,8 +24,6 @@ class MacroStep(eqx.Module):
     """The option that is being executed and goes on from here; -1 for none."""
     age: Int[Array, ""]
     """Steps since it began."""
-    idle: Int[Array, ""]
-    """Steps since the team was last paid, shaped rewards included where the task has them, or the episode began."""
     action: Int[Array, " agent"]
     consistent: Bool[Array, " option"]
     continues: Bool[Array, " option"]

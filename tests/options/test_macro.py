@@ -1,7 +1,5 @@
 """The rules of joint options as truth tables, and the environment they make."""
 
-import dataclasses
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -13,7 +11,6 @@ from cooptions.envs import make_env
 from cooptions.envs.base import check_env
 from cooptions.envs.grid import Grid, State
 from cooptions.envs.rollout import uniform_action
-from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import ConfigError
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.options.base import AbstractOptions, Option
@@ -361,33 +358,6 @@ def test_the_first_time_step_tells_nothing():
     assert (macro.active, macro.age, macro.action.tolist()) == (-1, 0, [STILL, STILL])
     assert not macro.consistent.any()
     assert not macro.continues.any()
-
-
-class Paid(AbstractWrapper[State]):
-    """A grid that pays where the first agent's x is 5, and shapes where it is 7."""
-
-    env: Grid = eqx.field(static=True)
-    horizon: int = eqx.field(static=True)
-
-    @property
-    def shaping_horizon(self):
-        return self.horizon
-
-    def step(self, state, action, key):
-        state, timestep = self.env.step(state, action, key)
-        x = state.position[0, 0]
-        pays, shapes = (x == 5).astype(jnp.float32), (x == 7).astype(jnp.float32)
-        return state, dataclasses.replace(timestep, reward=pays, shaped_reward=shapes)
-
-
-@pytest.mark.parametrize(("horizon", "idle"), [(100, [1, 0, 1, 0, 1, 0, 1]), (0, [1, 0, 1, 2, 3, 4, 5])])
-def test_steps_without_pay_are_counted(horizon, idle):
-    env = MacroEnv(Paid(Grid(9, 9, 2), horizon), scripted([[UP, STILL]]))
-    down, up = [DOWN, STILL], [UP, STILL]
-    outcomes = play(env, [[3, 3], [0, 0]], down, down, down, down, down, up, [A, A])
-    assert [timestep.macro.idle for _, timestep in outcomes] == idle
-    assert [state.idle for state, _ in outcomes] == idle
-    assert jax.jit(lambda: env.reset(KEY)[1].macro.idle)() == 0
 
 
 # The environment as a whole

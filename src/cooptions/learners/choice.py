@@ -30,9 +30,6 @@ class ChoiceConfig:
     drawn alike."""
     yields: bool = True
     """Whether options are drawn the less often, the less a step under them earns than one of the team by itself."""
-    stuck_after: int = 0
-    """Steps without pay after which a team is stuck: it draws options as if it knew nothing, whatever epsilon is and
-    whatever they have earned, until it is paid again. 0 for never."""
     patience: float = 0.5
     """How much less than the best choice, relative to that, an active option may be worth to a member before it
     votes against going on; the environment's `keep` says how many must. 0 with `keep=all` is the paper's rule."""
@@ -42,7 +39,6 @@ class ChoiceConfig:
     def __post_init__(self) -> None:
         require(0 <= self.option_share <= 1, f"choice.option_share must lie in [0, 1], not {self.option_share}")
         require(0 <= self.merit_share <= 1, f"choice.merit_share must lie in [0, 1], not {self.merit_share}")
-        require(self.stuck_after >= 0, f"choice.stuck_after must not be negative, not {self.stuck_after}")
         require(self.patience >= 0, f"choice.patience must not be negative, not {self.patience}")
 
     @property
@@ -98,26 +94,15 @@ def choose(
     explored = mask if config.exploration == "independent" else mask & primitive
     own = epsilon_greedy(values, mask if config.valued else mask & primitive, epsilon, key=own_key, explored=explored)
     if config.exploration == "shared" and config.option_share > 0:
-        chance = _chance(config, macro, epsilon, weights)
+        chance = epsilon * config.option_share * (1.0 if weights is None else weights.sum())
         own = draw_together(timestep, own, chance, key=team_key, weights=weights)
     return _going_on(config, values, timestep, own)
-
-
-def _chance(
-    config: ChoiceConfig, macro: MacroStep, epsilon: Float[Array, ""], weights: Float[Array, " option"] | None
-) -> Float[Array, "*env"]:
-    """How likely a team without an option draws one: as often as it explores and options are worth it, and always that
-    often where it is stuck."""
-    calm = epsilon * config.option_share * (1.0 if weights is None else weights.sum())
-    if config.stuck_after == 0:
-        return calm
-    return jnp.where(macro.idle >= config.stuck_after, config.option_share, calm)
 
 
 def draw_together(
     timestep: TimeStep,
     action: Int[Array, "env agent"],
-    chance: Float[Array, "*env"] | float,
+    chance: Float[Array, ""] | float,
     *,
     key: PRNGKeyArray,
     weights: Float[Array, " option"] | None = None,

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.rollout import training_reward, uniform_action
+from cooptions.envs.rollout import uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import require
 from cooptions.options.base import AbstractOptions
@@ -78,8 +78,6 @@ class MacroState(eqx.Module):
     """-1 for none."""
     age: Int[Array, ""]
     """Steps since the active option began."""
-    idle: Int[Array, ""]
-    """Steps since the team was last paid."""
     available: Bool[Array, "agent primitive"]
     observation: Shaped[Array, "agent *shape"]
     """What the options see."""
@@ -179,7 +177,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
         state = self._state(inner, timestep)
         nothing = jnp.zeros(self.num_options, bool)
         still = jnp.full(self.num_agents, self.noop, jnp.int32)
-        macro = MacroStep(state.active, state.age, state.idle, still, nothing, nothing, self.free_choices(state))
+        macro = MacroStep(state.active, state.age, still, nothing, nothing, self.free_choices(state))
         return state, self._timestep(state, timestep, macro)
 
     def step(self, state: MacroState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
@@ -190,13 +188,13 @@ class MacroEnv(AbstractWrapper[MacroState]):
         followed = self._disturb(self._planned(self._wanted(state, option)), state.available, key=noise_key)
         executed = jnp.where(led, followed, own)
         inner, timestep = self.env.step(state.inner, executed, env_key)
-        after = self._arrive(self._state(inner, timestep, state.idle + 1), option, age + 1, timestep.last)
+        after = self._arrive(self._state(inner, timestep), option, age + 1, timestep.last)
         agree = go_on = jnp.zeros(self.num_options, bool)
         if self.foresight:
             agree = consistent(executed, self._planned(state.intended), self.options.members)
             go_on = ~self._ends(after) & (timestep.discount > 0)
         done = jnp.where(led, executed, action).astype(jnp.int32)
-        macro = MacroStep(after.active, after.age, after.idle, done, agree, go_on, self.free_choices(after))
+        macro = MacroStep(after.active, after.age, done, agree, go_on, self.free_choices(after))
         return after, self._timestep(after, timestep, macro)
 
     def decide(self, state: MacroState, action: Int[Array, " agent"]) -> tuple[Int[Array, ""], Int[Array, ""]]:
@@ -210,15 +208,13 @@ class MacroEnv(AbstractWrapper[MacroState]):
     def agent_states(self, state: MacroState) -> Float[Array, "agent feature"]:
         return self.env.agent_states(state.inner)
 
-    def _state(self, inner: Any, timestep: TimeStep, idle: Int[Array, ""] | int = 0) -> MacroState:
-        """A state of the environment without an active option, after so many steps without pay if this was another."""
+    def _state(self, inner: Any, timestep: TimeStep) -> MacroState:
+        """A state of the environment without an active option."""
         mask, seen = timestep.action_mask, timestep.observation
-        paid = training_reward(self.env, timestep, jnp.int32(0)) > 0
         intended = jnp.zeros((0, self.num_agents), jnp.int32)
         if self.foresight:
             intended = self._possible(self.options.actions(self.env.agent_states(inner), seen, mask), mask)
-        idle = jnp.where(paid, 0, idle).astype(jnp.int32)
-        return MacroState(inner, jnp.int32(-1), jnp.int32(0), idle, mask, seen, intended)
+        return MacroState(inner, jnp.int32(-1), jnp.int32(0), mask, seen, intended)
 
     def _arrive(
         self, state: MacroState, option: Int[Array, ""], age: Int[Array, ""], last: Bool[Array, ""]
@@ -323,7 +319,7 @@ class SmdpEnv(AbstractWrapper[MacroState]):
 
         state, timestep, steps = jax.lax.while_loop(goes_on, go_on, (*begun, jnp.int32(1)))
         nothing = jnp.zeros(self.num_options, bool)
-        macro = MacroStep(state.active, steps, state.idle, choice, nothing, nothing, self.env.free_choices(state))
+        macro = MacroStep(state.active, steps, choice, nothing, nothing, self.env.free_choices(state))
         return state, dataclasses.replace(timestep, macro=macro)
 
     def _join(self, so_far: TimeStep, timestep: TimeStep) -> TimeStep:
