@@ -47,12 +47,13 @@ _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
 _FADING = "shaping_horizon=2500000"  # a quarter of training
 _CRAMPED = f"overcooked-cramped_room,{_FADING} --seeds 5"
 _COOK = f"overcooked-counter_circuit,{_FADING} --seeds 5"
-_SMALL_KITCHEN = (
-    f"overcooked-cramped_room --seeds 4 {_FLOAT} --learning.learner.network.channels 16 "
-    "--learning.learner.network.kernels 1 --learning.learner.network.hidden 128 128 "
-    "--learning.evaluations 40 --learning.learner.steps 1000000 --learning.learner.target-interval"
+_LITTLE_PICTURES = (
+    f"{_FLOAT} --learning.learner.network.channels 16 --learning.learner.network.kernels 1 "
+    "--learning.evaluations 40 --learning.learner.steps"
 )
-_KITCHEN = "overcooked-counter_circuit --seeds 5 --learning.learner.target-interval 100"
+_COPIED = f"overcooked-cramped_room --seeds 4 {_LITTLE_PICTURES} 1000000 --learning.learner.target-interval"
+_RARELY = "--learning.learner.target-interval 100"  # the paper's
+_KITCHEN = f"overcooked-counter_circuit --seeds 5 {_RARELY}"
 _SHARED = "--learning.macro.discoveries 1"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
@@ -63,8 +64,8 @@ STUDIES: dict[str, dict[str, str]] = {
         "vdn": f"lbf-8x8-2p-2f --method vdn {_SMALL} 2000000 {_SINGLE}",
         "ippo": f"lbf-8x8-2p-2f --method ippo {_SMALL} 3000000",
         "mappo": f"lbf-8x8-2p-2f --method mappo {_SMALL} 3000000",
-        "cooks/vdn": f"{_CRAMPED} --method vdn --learning.learner.steps 4000000 {_SINGLE}",
-        "cooks/vdn in half": f"{_CRAMPED} --method vdn --learning.learner.steps 4000000",
+        "cooks/vdn": f"{_CRAMPED} --method vdn --learning.learner.steps 4000000 {_SINGLE} {_RARELY}",
+        "cooks/vdn in half": f"{_CRAMPED} --method vdn --learning.learner.steps 4000000 {_RARELY}",
         "cooks/ippo": f"{_CRAMPED} --method ippo --learning.learner.steps 6000000",
     },
     "halves": {
@@ -117,10 +118,11 @@ STUDIES: dict[str, dict[str, str]] = {
         "far/iql+handmade": f"lbf-15x15-3p-5f {_FEW_STEPS} 2000000 --method iql+handmade",
     },
     "cooks": {
-        **{method: f"{_COOK} --method {method}" for method in ("iql", "vdn", "ippo")},
-        **{method: f"{_COOK} --method {method} {_SHARED}" for method in ("iql+hit", "iql+iaro")},
-        "iql, longer exploration": f"{_COOK} --method iql --learning.learner.epsilon-decay 0.3",
-        "iql, longer shaping": "overcooked-counter_circuit --seeds 5 --method iql",
+        "ippo": f"{_COOK} --method ippo",
+        **{method: f"{_COOK} --method {method} {_RARELY}" for method in ("iql", "vdn")},
+        **{method: f"{_COOK} --method {method} {_SHARED} {_RARELY}" for method in ("iql+hit", "iql+iaro")},
+        "iql, longer exploration": f"{_COOK} --method iql --learning.learner.epsilon-decay 0.3 {_RARELY}",
+        "iql, longer shaping": f"{_KITCHEN} --method iql",
     },
     "first-soups": {  # with the target network copied as rarely as the paper says
         "iql": f"{_KITCHEN} --seed 5 --method iql",
@@ -132,9 +134,10 @@ STUDIES: dict[str, dict[str, str]] = {
         },
     },
     "targets": {  # updates between copies of the network to the target network
-        **{f"iql, {interval}": f"{_SMALL_KITCHEN} {interval} --method iql" for interval in (100, 30, 10, 3)},
-        "iql, 100, slower": f"{_SMALL_KITCHEN} 100 --method iql --learning.learner.learning-rate 0.0001",
-        **{f"vdn, {interval}": f"{_SMALL_KITCHEN} {interval} --method vdn" for interval in (100, 10)},
+        **{f"iql, {interval}": f"{_COPIED} {interval} --method iql" for interval in (100, 30, 10)},
+        "iql, 100, slower": f"{_COPIED} 100 --method iql --learning.learner.learning-rate 0.0001",
+        **{f"vdn, {interval}": f"{_COPIED} {interval} --method vdn" for interval in (100, 10)},
+        "circuit/iql, 10": f"overcooked-counter_circuit --seeds 3 {_LITTLE_PICTURES} 4000000 --method iql",
     },
     "mends": {
         "default": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",
@@ -204,10 +207,11 @@ def collected(name: str, command: str, run: RunDirectory, note: str) -> dict[str
         "scenario": command.split()[0],
         "steps": steps[: len(rows)].tolist(),
         "scores": {name: [[round(score, 3) for score in row[prefix + name]] for row in rows] for name in scores},
-        # How training itself went: its episodes' scores, the share of steps that options led, the reward of a step.
+        # How training itself went: its episodes' scores, the share of steps that options led, the reward of a step, and
+        # what states seemed to be worth.
         **{
             key: [[round(value, 4) for value in row[key]] for row in rows]
-            for key in (*scores, "led", "reward")
+            for key in (*scores, "led", "reward", "value")
             if key in rows[0]
         },
         "finished": bool(entry),

@@ -47,10 +47,10 @@ IQL_FOR_PICTURES = QConfig(
     learning_rate=5e-4,
     anneal=True,
     max_gradient_norm=10.0,
-    target_interval=100,
     network=NetworkConfig(hidden=(128, 128), channels=(32, 32, 32), shared=True, half=True),
 )
-"""The paper's table for Overcooked."""
+"""The paper's table for Overcooked, but for the target network, which is copied every 10 updates as in foraging, not
+every 100: see docs/learning.md."""
 _PPO = PpoConfig(steps=20_000_000)
 _PPO_FOR_PICTURES = PpoConfig(
     steps=10_000_000,

@@ -1,3 +1,4 @@
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -136,6 +137,17 @@ def test_double_learning_takes_the_target_value_of_the_online_choice():
     ticks = ticks_of([0.0, 0.0], [True, False])
     assert loss_of(online, ticks, target=target) == pytest.approx(1.0)
     assert loss_of(online, ticks, target=target, double=False) == pytest.approx(16.0)
+
+
+def test_what_states_seem_to_be_worth_is_told_by_the_target_network():
+    probe = PROBES["constant"]()
+    learner = QLearner(QConfig(steps=1000, num_envs=2, rollout=5, capacity=100, network=SHARED))
+    state = learner.init(probe, key=jax.random.key(0))
+    biases = jnp.arange(probe.num_actions) + 7.0
+    flat = jax.tree.map(jnp.zeros_like, state.target)
+    state = eqx.tree_at(lambda s: s.target, state, eqx.tree_at(lambda net: net.head.biases[-1], flat, biases))
+    _, metrics = jax.jit(lambda state: learner.step(state, probe, key=jax.random.key(1)))(state)
+    assert metrics["value"] == biases[-1]
 
 
 def test_unavailable_actions_are_never_taken():

@@ -152,12 +152,12 @@ class QLearner(AbstractLearner[QState]):
     def step(self, state: QState, data: AbstractEnv, *, key: PRNGKeyArray) -> tuple[QState, Metrics]:
         """One update: a rollout, then a few gradient steps on what replay holds."""
         rollout_key, learn_key = jax.random.split(key)
-        state, metrics = self.collect(state, data, key=rollout_key)
-        state, loss = self.learn(state, key=learn_key)
+        state, acted = self.collect(state, data, key=rollout_key)
+        state, learned = self.learn(state, key=learn_key)
         due = (state.updates + 1) % self.config.target_interval == 0
         target = jax.tree.map(lambda new, old: jnp.where(due, new, old), state.network, state.target)
         state = eqx.tree_at(lambda s: (s.target, s.updates), state, (target, state.updates + 1))
-        return state, metrics | {"loss": loss}
+        return state, acted | learned
 
     def policy(self, state: QState) -> Network:
         return state.network
@@ -202,10 +202,11 @@ class QLearner(AbstractLearner[QState]):
         )
         return state, metrics | {"reward": ticks.reward.mean(), "epsilon": epsilon}
 
-    def learn(self, state: QState, *, key: PRNGKeyArray) -> tuple[QState, Float[Array, ""]]:
+    def learn(self, state: QState, *, key: PRNGKeyArray) -> tuple[QState, Metrics]:
         """Gradient steps; none of them counts before `learning_starts`.
 
-        What they learn from is drawn at once, and so the target network, which stays the same, is asked once.
+        What they learn from is drawn at once, and so the target network, which stays the same, is asked once. What it
+        thinks the best choices are worth is the metric `value`: far more than is earned where values have run away.
         """
         config = self.config
         ready = state.replay.count * config.num_envs >= config.learning_starts
@@ -225,7 +226,8 @@ class QLearner(AbstractLearner[QState]):
 
         batches = (_epochs(memory, 0, config.epochs), *_epochs((ticks, later), 1, config.epochs))
         (network, optimiser), losses = jax.lax.scan(descend, (state.network, state.optimiser), batches)
-        return eqx.tree_at(lambda s: (s.network, s.optimiser), state, (network, optimiser)), losses.mean()
+        state = eqx.tree_at(lambda s: (s.network, s.optimiser), state, (network, optimiser))
+        return state, {"loss": losses.mean(), "value": state_value(later, later, ticks.choices[1:]).mean()}
 
     def values(
         self,
