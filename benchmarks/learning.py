@@ -207,11 +207,11 @@ def collected(name: str, command: str, run: RunDirectory, note: str) -> dict[str
         "scenario": command.split()[0],
         "steps": steps[: len(rows)].tolist(),
         "scores": {name: [[round(score, 3) for score in row[prefix + name]] for row in rows] for name in scores},
-        # How training itself went: its episodes' scores, the share of steps that options led, the reward of a step, and
-        # what states seemed to be worth.
+        # How training itself went: its episodes' scores, the share of steps that options led, the reward of a step, the
+        # loss, and what states seemed to be worth.
         **{
             key: [[round(value, 4) for value in row[key]] for row in rows]
-            for key in (*scores, "led", "reward", "value")
+            for key in (*scores, "led", "reward", "loss", "value")
             if key in rows[0]
         },
         "finished": bool(entry),

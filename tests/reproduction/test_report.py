@@ -37,6 +37,7 @@ from cooptions.reproduction.verdicts import (
 
 ROOT = Path(__file__).parents[2]
 SIX = [70.0, 71.0, 72.0, 73.0, 74.0, 75.0]
+LOW = [value - 50 for value in SIX]
 PLACE = "lbf-15x15-4p-3f"
 
 
@@ -78,19 +79,44 @@ def test_best_of_several_methods_counts_and_shares_of_training_are_not_mixed():
 
 
 def test_what_rests_on_one_discovery_says_so():
-    far = [value - 50 for value in SIX]
 
     def told(finals, **options):
-        return comparison_table(_evidence(result("iql", far), result("iql+hit", finals, **options)))
+        return comparison_table(_evidence(result("iql", LOW), result("iql+hit", finals, **options)))
 
     assert "| holds (one discovery) |" in told(SIX, discoveries=1)
     assert "| holds |" in told(SIX, discoveries=2)
     assert "| holds |" in told(SIX)  # every seed discovers its own
-    assert "| undecided |" in told(far, discoveries=1)
+    assert "| undecided |" in told(LOW, discoveries=1)
     one, own = (score_table(_evidence(result("iql+hit", SIX, discoveries=num))) for num in (1, 0))
     assert "| 6, 1 discovery |" in one
     assert "| 6, 6 discoveries |" in own
     assert "| 6 |" in score_table(_evidence(result("iql", SIX)))
+
+
+@pytest.mark.parametrize(
+    ("with_options", "discoveries", "told"),
+    [
+        (SIX, (1, 2), "**holds (one discovery)** | holds (one discovery) | holds |"),
+        (SIX, (2, 2), "**holds** | holds | holds |"),
+        (LOW, (1, 2), "**does not hold** | does not hold (one discovery) | does not hold |"),
+        (
+            LOW,
+            (1, 1),
+            "**does not hold (one discovery)** | does not hold (one discovery) | does not hold (one discovery) |",
+        ),
+    ],
+)
+def test_a_claim_that_holds_rests_on_all_comparisons_and_one_that_fails_on_any(with_options, discoveries, told):
+    without = LOW if with_options is SIX else SIX
+    results = [
+        each
+        for place, num in zip((PLACE, "lbf-15x15-4p-5f"), discoveries, strict=True)
+        for each in (
+            result("iql", without, scenario=place),
+            result("iql+hit", with_options, scenario=place, discoveries=num),
+        )
+    ]
+    assert f"| H1: joint options beat having none | {told}" in verdict_table(_evidence(*results))
 
 
 def test_given_options_are_no_discovery():
@@ -108,12 +134,11 @@ def test_a_row_of_several_blocks_names_every_commit_once():
 
 def test_few_seeds_decide_nothing_and_diverged_ones_are_few():
     claim = Claim("H1", PLACE, ("iql+hit",), "iql")
-    far = [value - 50 for value in SIX]
-    assert decide(claim, [result("iql", far), result("iql+hit", SIX)])[0].verdict == HOLDS
-    assert decide(claim, [result("iql", far[:4]), result("iql+hit", SIX)])[0].verdict == UNDECIDED
+    assert decide(claim, [result("iql", LOW), result("iql+hit", SIX)])[0].verdict == HOLDS
+    assert decide(claim, [result("iql", LOW[:4]), result("iql+hit", SIX)])[0].verdict == UNDECIDED
     lost = [*SIX[:4], np.nan, np.nan]
-    assert decide(claim, [result("iql", far), result("iql+hit", lost)])[0].verdict == UNDECIDED
-    assert [each.verdict for each in decide(claim, [result("iql", far)])] == [UNMEASURED]
+    assert decide(claim, [result("iql", LOW), result("iql+hit", lost)])[0].verdict == UNDECIDED
+    assert [each.verdict for each in decide(claim, [result("iql", LOW)])] == [UNMEASURED]
 
 
 def test_summary_of_several_verdicts():
@@ -146,9 +171,8 @@ def test_claims_are_the_papers():
 
 
 def test_tables_tell_what_was_measured():
-    far = [value - 50 for value in SIX]
     evidence = _evidence(
-        result("iql", far), result("iql+hit", SIX), result("iql", far, metric="return"),
+        result("iql", LOW), result("iql+hit", SIX), result("iql", LOW, metric="return"),
         speeds={("lbf", "jaxmarl"): 60.0, ("lbf", "ours"): 600.0, ("lbf", "ours+options"): 1200.0},
     )  # fmt: skip
     assert (
@@ -177,7 +201,7 @@ def test_page_is_rewritten_between_its_markers_alone(tmp_path):
     text = page.read_text()
     assert "old" not in text
     assert text.count("\nwords\n") == len(PARTS)
-    assert "![returns](../results/reproduction/returns.png)" in text
+    assert "![returns](results/returns.png)" in text
     scored = [line for line in text.splitlines() if line.startswith("| percent_eaten")]
     assert ["| iql |" in scored[0], "| iql+hit |" in scored[1], len(scored)] == [True, True, 2]  # as in the figures
     assert all("72.5" in line for line in scored)
@@ -185,7 +209,9 @@ def test_page_is_rewritten_between_its_markers_alone(tmp_path):
         with_parts("no markers", _evidence())
 
 
-def test_page_of_the_repository_is_what_its_results_say():
-    page = (ROOT / "docs" / "reproduction.md").read_text()
-    made = with_parts(page, Evidence.read(ROOT / "results" / "reproduction", ROOT / "results" / "speed"))
-    assert made == page, "docs/reproduction.md is stale: run `cooptions reproduce --report`"
+@pytest.mark.parametrize("name", ["reproduction", "interval-100"])
+def test_pages_of_the_repository_are_what_their_results_say(name):
+    page, results = ROOT / "docs" / f"{name}.md", ROOT / "results" / name
+    text = page.read_text()
+    made = with_parts(text, Evidence.read(results, ROOT / "results" / "speed", page))
+    assert made == text, f"stale: run `cooptions reproduce --report --results {results} --page {page}`"

@@ -1,5 +1,6 @@
 """The page of the reproduction: its tables are made from the results, everything else is left as it was written."""
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from cooptions.evaluation import final_iqm
 from cooptions.reproduction.estimates import Speeds, contestant
 from cooptions.reproduction.figures import REPRODUCTIONS
 from cooptions.reproduction.results import Result, by_own_score, read_results
-from cooptions.reproduction.verdicts import UNDECIDED, Verdict, claims, decide, summary
+from cooptions.reproduction.verdicts import FAILS, HOLDS, Verdict, claims, decide, summary
 
 CLAIMS = {
     "H1": "H1: joint options beat having none",
@@ -31,9 +32,10 @@ class Evidence:
     results: Sequence[Result]
     speeds: Speeds
     pictures: Sequence[Path]
+    """As the page's links name them."""
 
     @classmethod
-    def read(cls, results: Path, speed: Path) -> "Evidence":
+    def read(cls, results: Path, speed: Path, page: Path) -> "Evidence":
         order = list(dict.fromkeys((row.place, row.label) for figure in REPRODUCTIONS.values() for row in figure.rows))
 
         def place(result: Result) -> int:
@@ -41,7 +43,8 @@ class Evidence:
             return order.index(row) if row in order else len(order)
 
         found = sorted(read_results(results), key=place)
-        return cls(found, Speeds.read(speed), sorted(results.glob("*.png")))
+        pictures = [Path(os.path.relpath(path, page.parent)) for path in sorted(results.glob("*.png"))]
+        return cls(found, Speeds.read(speed), pictures)
 
     @property
     def scored(self) -> list[Result]:
@@ -57,7 +60,7 @@ def write_page(page: Path, results: Path, speed: Path) -> None:
         raise ArtifactError(
             f"{page}: cannot be read: {error.strerror}; run this in a checkout or give --page"
         ) from None
-    write_bytes(page, with_parts(text, Evidence.read(results, speed)).encode())
+    write_bytes(page, with_parts(text, Evidence.read(results, speed, page)).encode())
 
 
 def with_parts(text: str, evidence: Evidence) -> str:
@@ -77,8 +80,8 @@ def verdict_table(evidence: Evidence) -> str:
     lines = []
     for name, sentence in CLAIMS.items():
         final = [decide(claim, evidence.scored)[0] for claim in claims() if claim.hypothesis == name]
-        cells = (summary([each for each in final if each.claim.scenario == scenario]) for scenario in scenarios)
-        lines.append([sentence, f"**{summary(final)}**", *cells])
+        cells = (_with_caveat([each for each in final if each.claim.scenario == scenario]) for scenario in scenarios)
+        lines.append([sentence, f"**{_with_caveat(final)}**", *cells])
     return _table(["claim", "verdict", *scenarios], lines)
 
 
@@ -89,14 +92,22 @@ def comparison_table(evidence: Evidence) -> str:
         claim, left, right = verdict.claim, verdict.left, verdict.right
         if left and right:
             told = f"{_told(left)} {claim.sign} {_told(right)}"
-            lines.append([claim.hypothesis, claim.scenario, _millions(left), told, _with_caveat(verdict)])
+            lines.append([claim.hypothesis, claim.scenario, _millions(left), told, _with_caveat([verdict])])
     return _table(["claim", "scenario", "steps", "claimed, with IQM and 95% interval", "verdict"], lines)
 
 
-def _with_caveat(verdict: Verdict) -> str:
-    """What was decided by the options of one discovery says so: how much discoveries differ no interval knows."""
-    single = any(side and side.discoveries == 1 for side in (verdict.left, verdict.right))
-    return f"{verdict.verdict} (one discovery)" if single and verdict.verdict != UNDECIDED else verdict.verdict
+def _with_caveat(verdicts: Sequence[Verdict]) -> str:
+    """One verdict of several. What was decided by the options of one discovery says so: how much discoveries differ no
+    interval knows. A claim holds by all of its comparisons, and fails by any of them."""
+    told = summary(verdicts)
+    doubtful = [_of_one_discovery(each) for each in verdicts if each.verdict == told]
+    if (told == HOLDS and any(doubtful)) or (told == FAILS and all(doubtful)):
+        return f"{told} (one discovery)"
+    return told
+
+
+def _of_one_discovery(verdict: Verdict) -> bool:
+    return any(side and side.discoveries == 1 for side in (verdict.left, verdict.right))
 
 
 def score_table(evidence: Evidence) -> str:
@@ -145,9 +156,7 @@ def _time_line(device: str, evidence: Evidence) -> list[str]:
 
 def picture_list(evidence: Evidence) -> str:
     """The figures there are."""
-    return (
-        "\n".join(f"![{path.stem}](../results/reproduction/{path.name})" for path in evidence.pictures) or "None yet."
-    )
+    return "\n".join(f"![{path.stem}]({path.as_posix()})" for path in evidence.pictures) or "None yet."
 
 
 PARTS: dict[str, Callable[[Evidence], str]] = {
