@@ -183,6 +183,8 @@ class Arguments:
     """Over how many steps the table looks; 0 for all."""
     reach: float = 90.0
     """Also print after how many steps each seed first reached this score."""
+    above: float = 0.0
+    """And when training first scored more than this."""
 
     def __post_init__(self) -> None:
         require(self.study in STUDIES, f"study: unknown {self.study!r}; there are {', '.join(STUDIES)}")
@@ -241,11 +243,12 @@ def steps_to_reach(scores: Scores, score: float) -> list[int | None]:
     return [int(scores.steps[row.argmax()]) if row.any() else None for row in reached]
 
 
-def in_training(kept: dict[str, Any]) -> str:
-    """By how many steps an episode of training first scored, and the best mean between evaluations, each seed."""
+def in_training(kept: dict[str, Any], above: float) -> str:
+    """By how many steps episodes of training first scored more than this, as the mean between two evaluations, and the
+    best of these means, each seed."""
     scores = np.array(kept[next(iter(kept["scores"]))]).T
-    first = [kept["steps"][int(row.argmax())] if row.any() else None for row in scores > 0]
-    return f"first scored by {first}, at best {scores.max(axis=1).tolist()} an episode"
+    first = [kept["steps"][int(row.argmax())] if row.any() else None for row in scores > above]
+    return f"more than {above:g} an episode by {first}, at best {scores.max(axis=1).tolist()}"
 
 
 def make(arguments: Arguments) -> None:
@@ -266,6 +269,7 @@ def main(arguments: Arguments) -> None:
             if run.file("metrics", "learning.jsonl").exists():
                 kept[name] = collected(name, command, run, arguments.note)
         write_json(path, kept)
+    require(path.exists(), f"{path}: nothing there yet; run the study without --table")
     kept = json.loads(path.read_text())
     scores = [scores_of(name, kept[name]) for name in STUDIES[arguments.study] if name in kept]
     print(markdown_table(compare([until(each, arguments.at) for each in scores])))
@@ -273,7 +277,7 @@ def main(arguments: Arguments) -> None:
         print(f"{each.name}: {arguments.reach:g} reached after {steps_to_reach(each, arguments.reach)} steps")
     for name, run in kept.items():
         if next(iter(run["scores"])) in run:
-            print(f"{name}: trained for {run['steps'][-1]} steps, {in_training(run)}")
+            print(f"{name}: trained for {run['steps'][-1]} steps, {in_training(run, arguments.above)}")
     plot_learning_curves(scores).savefig(arguments.out / f"{arguments.study}.png", dpi=110, bbox_inches="tight")
 
 
