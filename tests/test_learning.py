@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Float
 
+from cooptions.cli import main
 from cooptions.envs.probe import Matching, Recall
 from cooptions.envs.rollout import start
 from cooptions.envs.wrapper import AbstractWrapper
@@ -16,6 +17,7 @@ from cooptions.errors import ConfigError
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.learning import Learning, LearningConfig, evaluate, learn, over_updates, scores_by_metric
+from cooptions.training import MetricsFile
 
 KEYS = jax.random.split(jax.random.key(0), 3)
 Q = QConfig(
@@ -146,3 +148,15 @@ def test_scores_of_training_count_episodes_not_updates():
     assert {name: float(value) for name, value in told.items()} == {"reward": 2.5, "deliveries": 8.0, "episodes": 0.75}
     none = over_updates(metrics | {"episodes": jnp.zeros(4)}, ("deliveries",))
     assert float(none["deliveries"]) == 0.0
+
+
+@pytest.mark.slow
+def test_cooks_keep_what_they_found(tmp_path):
+    """Where the target network is copied too rarely values run away with the first soups, and none is delivered."""
+    small = "network.no-half", "network.channels=16", "network.kernels=1", "steps=400000"
+    flags = [f"--learning.learner.{flag}" for flag in small] + ["--learning.evaluations=10", "--learning.episodes=4"]
+    main(["train", "overcooked-cramped_room", "--method", "iql", "--seeds", "2", *flags, "--out", str(tmp_path)])
+    last = MetricsFile(tmp_path / "metrics" / "learning.jsonl").rows()[-1]
+    earned = np.array(last["reward"]) / (1 - 0.99)
+    assert min(last["deliveries"]) > 3
+    assert (np.array(last["value"]) < 1.5 * earned).all()
