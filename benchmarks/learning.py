@@ -52,6 +52,7 @@ _LITTLE_PICTURES = (
     "--learning.evaluations 40 --learning.learner.steps"
 )
 _COPIED = f"overcooked-cramped_room --seeds 4 {_LITTLE_PICTURES} 1000000 --learning.learner.target-interval"
+_COPIED_IN_HALF = _COPIED.replace(f"{_FLOAT} ", "")
 _RARELY = "--learning.learner.target-interval 100"  # the paper's
 _KITCHEN = f"overcooked-counter_circuit --seeds 5 {_RARELY}"
 _SHARED = "--learning.macro.discoveries 1"
@@ -137,6 +138,7 @@ STUDIES: dict[str, dict[str, str]] = {
         **{f"iql, {interval}": f"{_COPIED} {interval} --method iql" for interval in (100, 30, 10)},
         "iql, 100, slower": f"{_COPIED} 100 --method iql --learning.learner.learning-rate 0.0001",
         **{f"vdn, {interval}": f"{_COPIED} {interval} --method vdn" for interval in (100, 10)},
+        **{f"{method}, 10, half": f"{_COPIED_IN_HALF} 10 --method {method}" for method in ("iql", "vdn")},
         "circuit/iql, 10": f"overcooked-counter_circuit --seeds 3 {_LITTLE_PICTURES} 4000000 --method iql",
     },
     "mends": {
