@@ -48,12 +48,13 @@ _FADING = "shaping_horizon=2500000"  # a quarter of training
 _CRAMPED = f"overcooked-cramped_room,{_FADING} --seeds 5"
 _COOK = f"overcooked-counter_circuit,{_FADING} --seeds 5"
 _LITTLE_PICTURES = (
-    f"{_FLOAT} --learning.learner.network.channels 16 --learning.learner.network.kernels 1 "
+    "--learning.learner.network.channels 16 --learning.learner.network.kernels 1 "
     "--learning.evaluations 40 --learning.learner.steps"
 )
-_COPIED = f"overcooked-cramped_room --seeds 4 {_LITTLE_PICTURES} 1000000 --learning.learner.target-interval"
-_COPIED_IN_HALF = _COPIED.replace(f"{_FLOAT} ", "")
-_RARELY = "--learning.learner.target-interval 100"  # the paper's
+_COPIED_EVERY = "--learning.learner.target-interval"
+_COPIED = f"overcooked-cramped_room --seeds 4 {_LITTLE_PICTURES} 1000000 {_COPIED_EVERY}"
+_CIRCUIT = f"overcooked-counter_circuit --seeds 3 {_LITTLE_PICTURES} 4000000 {_COPIED_EVERY}"
+_RARELY = f"{_COPIED_EVERY} 100"  # the paper's
 _KITCHEN = f"overcooked-counter_circuit --seeds 5 {_RARELY}"
 _SHARED = "--learning.macro.discoveries 1"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
@@ -135,11 +136,11 @@ STUDIES: dict[str, dict[str, str]] = {
         },
     },
     "targets": {  # updates between copies of the network to the target network
-        **{f"iql, {interval}": f"{_COPIED} {interval} --method iql" for interval in (100, 30, 10)},
-        "iql, 100, slower": f"{_COPIED} 100 --method iql --learning.learner.learning-rate 0.0001",
-        **{f"vdn, {interval}": f"{_COPIED} {interval} --method vdn" for interval in (100, 10)},
-        **{f"{method}, 10, half": f"{_COPIED_IN_HALF} 10 --method {method}" for method in ("iql", "vdn")},
-        "circuit/iql, 10": f"overcooked-counter_circuit --seeds 3 {_LITTLE_PICTURES} 4000000 --method iql",
+        **{f"iql, {interval}": f"{_COPIED} {interval} --method iql {_FLOAT}" for interval in (100, 30, 10)},
+        "iql, 100, slower": f"{_COPIED} 100 --method iql {_FLOAT} --learning.learner.learning-rate 0.0001",
+        **{f"vdn, {interval}": f"{_COPIED} {interval} --method vdn {_FLOAT}" for interval in (100, 10)},
+        **{f"{method}, 10, half": f"{_COPIED} 10 --method {method}" for method in ("iql", "vdn")},
+        "circuit/iql, 10": f"{_CIRCUIT} 10 --method iql {_FLOAT}",
     },
     "mends": {
         "default": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",
@@ -186,7 +187,9 @@ class Arguments:
     reach: float = 90.0
     """Also print after how many steps each seed first reached this score."""
     above: float = 0.0
-    """And when training first scored more than this."""
+    """And when training first scored more than this, and how little it earned after that."""
+    low: float = 0.0
+    """Rewards of a step under which training did badly."""
 
     def __post_init__(self) -> None:
         require(self.study in STUDIES, f"study: unknown {self.study!r}; there are {', '.join(STUDIES)}")
@@ -253,6 +256,17 @@ def in_training(kept: dict[str, Any], above: float) -> str:
     return f"more than {above:g} an episode by {first}, at best {scores.max(axis=1).tolist()}"
 
 
+def setbacks(kept: dict[str, Any], above: float, low: float) -> str:
+    """What became of training after it first scored more than this, each seed that did: the least reward of a step, and
+    for how many steps it was low; and at the end what states seemed worth, and what a step earned."""
+    scores, reward = (np.array(kept[key]).T for key in (next(iter(kept["scores"])), "reward"))
+    begun = [(seed, int(row.argmax())) for seed, row in enumerate(scores > above) if row.any()]
+    least = [float(reward[seed, first:].min()) for seed, first in begun]
+    length = [int((reward[seed, first:] < low).sum()) * kept["steps"][0] for seed, first in begun]
+    worth = f"; states seem worth {kept['value'][-1]}, a step earns {kept['reward'][-1]}" if "value" in kept else ""
+    return f"least reward after that {least}, under {low:g} for {length} steps{worth}"
+
+
 def make(arguments: Arguments) -> None:
     """Run what was asked for; a run that is there is not made again."""
     for name, command in STUDIES[arguments.study].items():
@@ -280,6 +294,8 @@ def main(arguments: Arguments) -> None:
     for name, run in kept.items():
         if next(iter(run["scores"])) in run:
             print(f"{name}: trained for {run['steps'][-1]} steps, {in_training(run, arguments.above)}")
+        if "reward" in run:
+            print(f"{name}: {setbacks(run, arguments.above, arguments.low)}")
     plot_learning_curves(scores).savefig(arguments.out / f"{arguments.study}.png", dpi=110, bbox_inches="tight")
 
 

@@ -1,5 +1,6 @@
 """The snippets of the documentation, each pasted into a module of its own and used by its scenario name."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import jax
 import pytest
 
+from benchmarks.learning import STUDIES
 from benchmarks.options import alignment, table
 from benchmarks.tables import with_table
 from cooptions.envs import make_env, rollout
@@ -54,3 +56,13 @@ def test_tables_of_options_are_those_of_the_results(make):
     root = Path(__file__).parents[1]
     made = make(root / "results" / "options")
     assert made in (root / "docs" / "options.md").read_text(), "run python -m benchmarks.options --table"
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_results_of_studies_name_the_commands_that_make_them(study):
+    path = Path(__file__).parents[1] / "results" / "learning" / f"{study}.json"
+    kept = {name: each["command"].split() for name, each in json.loads(path.read_text()).items()}
+    wanted = {name: ["cooptions", "train", *command.split()] for name, command in STUDIES[study].items()}
+    assert {name: sorted(command) for name, command in kept.items()} == {
+        name: sorted(command) for name, command in wanted.items()
+    }, f"run python -m benchmarks.learning {study}"

@@ -17,6 +17,7 @@ from cooptions.errors import ConfigError
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.learning import Learning, LearningConfig, evaluate, learn, over_updates, scores_by_metric
+from cooptions.presets import LEARNERS
 from cooptions.training import MetricsFile
 
 KEYS = jax.random.split(jax.random.key(0), 3)
@@ -148,6 +149,12 @@ def test_scores_of_training_count_episodes_not_updates():
     assert {name: float(value) for name, value in told.items()} == {"reward": 2.5, "deliveries": 8.0, "episodes": 0.75}
     none = over_updates(metrics | {"episodes": jnp.zeros(4)}, ("deliveries",))
     assert float(none["deliveries"]) == 0.0
+
+
+@pytest.mark.parametrize("name", [name for name, (learner, _) in LEARNERS.items() if isinstance(learner, QConfig)])
+def test_cooks_copy_the_target_network_as_often_as_foragers(name):
+    """And not every 100 updates, as the paper does: see below what becomes of them."""
+    assert [learner.target_interval for learner in LEARNERS[name]] == [10, 10]
 
 
 @pytest.mark.slow

@@ -79,7 +79,6 @@ def test_best_of_several_methods_counts_and_shares_of_training_are_not_mixed():
 
 
 def test_what_rests_on_one_discovery_says_so():
-
     def told(finals, **options):
         return comparison_table(_evidence(result("iql", LOW), result("iql+hit", finals, **options)))
 
