@@ -55,7 +55,8 @@ _COPIED_EVERY = "--learning.learner.target-interval"
 _COPIED = f"overcooked-cramped_room --seeds 4 {_LITTLE_PICTURES} 1000000 {_COPIED_EVERY}"
 _CIRCUIT = f"overcooked-counter_circuit --seeds 3 {_LITTLE_PICTURES} 4000000 {_COPIED_EVERY}"
 _RARELY = f"{_COPIED_EVERY} 100"  # the paper's
-_KITCHEN = f"overcooked-counter_circuit --seeds 5 {_RARELY}"
+_COOKS = "overcooked-counter_circuit --seeds 5"
+_KITCHEN = f"{_COOKS} {_RARELY}"
 _SHARED = "--learning.macro.discoveries 1"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
@@ -134,6 +135,19 @@ STUDIES: dict[str, dict[str, str]] = {
             f"--learning.macro.num-options {num}"
             for num in (10, 20)
         },
+    },
+    "soups": {  # the same with the default, ten times as often
+        **{
+            f"{method}, seeds {seed} to {seed + 4}": f"{_COOKS} --seed {seed} --method {method}"
+            for method in ("iql", "vdn")
+            for seed in (0, 5)
+        },
+        **{
+            f"iql+hit, seeds {seed} to {seed + 4}": f"{_COOKS} --seed {seed} --method iql+hit {_SHARED}"
+            for seed in (0, 5)
+        },
+        "iql+hit, 10 options": f"{_COOKS} --seed 0 --method iql+hit {_SHARED} --learning.macro.num-options 10",
+        "iql+iaro": f"{_COOKS} --seed 0 --method iql+iaro {_SHARED}",
     },
     "targets": {  # updates between copies of the network to the target network
         **{f"iql, {interval}": f"{_COPIED} {interval} --method iql {_FLOAT}" for interval in (100, 30, 10)},
