@@ -66,7 +66,8 @@ class Arguments:
 
 def configuration(row: str, arguments: Arguments) -> Config:
     scenario, recipe_name, basis, num_eigenfunctions = ROWS[row]
-    config = with_parts(preset(scenario), METHODS[arguments.method])
+    config = preset(scenario)
+    config = with_parts(config, METHODS[arguments.method](config))
     options = recipe(recipe_name, config.env)
     return replace(
         config,

@@ -12,7 +12,7 @@ from cooptions.discovery import Standard, encode_walk, fit_representation, fit_s
 from cooptions.figures import draw
 from cooptions.laplacian import Allo, Exact, Kronecker, Nystrom
 from cooptions.oracles import eigen_cosine, eigenvalue_clusters, joint_grid_spectrum
-from cooptions.presets import METHODS
+from cooptions.presets import METHODS, preset
 from cooptions.progress import Progress
 from cooptions.representations import Hit, Mask, RawJoint
 from cooptions.representations.distance import DistanceConfig
@@ -183,10 +183,20 @@ def test_verify_prints_one_object_last_with_lists_over_seeds(capsys):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_configurations_survive_json(method):
-    config = Config(scenario="grid-5x5-2p", **METHODS[method])
+    config = Config(scenario="grid-5x5-2p")
+    config = replace(config, **METHODS[method](config))
     assert read_config(json.loads(json.dumps(config_json(config)))) == config
 
 
 def test_every_method_names_its_parts():
-    assert METHODS["iaro"]["laplacian"] == Allo()
-    assert METHODS["hit"]["representation"] == Hit()
+    config = Config(scenario="grid-5x5-2p")
+    assert METHODS["iaro"](config)["laplacian"] == Allo()
+    assert METHODS["hit"](config)["representation"] == Hit()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "rate"), [("lbf-8x8-2p-2f", 1e-3), ("overcooked-cramped_room", 5e-5)], ids=["vectors", "pictures"]
+)
+@pytest.mark.parametrize("method", ["iaro-paper", "iaro-scalar-paper"])
+def test_the_papers_settings_are_those_of_its_column(method, scenario, rate):
+    assert METHODS[method](preset(scenario))["representation"].distance.learning_rate == rate

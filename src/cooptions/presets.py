@@ -16,6 +16,7 @@ from cooptions.learning import LearningConfig
 from cooptions.options.macro import MacroConfig
 from cooptions.options.train import OURS, RECIPES, recipe
 from cooptions.representations import REPRESENTATIONS, Cmi, Hit, Mask, RawJoint, Scalar
+from cooptions.representations.n_distance import Domain
 from cooptions.stages import GIVEN
 from cooptions.walks import WalkConfig
 
@@ -87,20 +88,39 @@ PRESETS: dict[str, Config] = {
     ),
 }
 
-FAMILY_PARTS: dict[str, dict[str, Any]] = {"overcooked": {"laplacian": Nystrom(num_eigenfunctions=20)}}
+Parts = dict[str, Any]
+"""Fields of a configuration, and what they become."""
+
+FAMILY_PARTS: dict[str, Parts] = {"overcooked": {"laplacian": Nystrom(num_eigenfunctions=20)}}
 """What the paper sets otherwise for a whole family of scenarios."""
 
-METHODS: dict[str, dict[str, Any]] = {
-    "iaro": {"representation": Cmi(), "laplacian": Allo()},
-    "iaro-scalar": {"representation": Scalar(), "laplacian": Allo()},
-    "iaro-paper": {"representation": Cmi.paper(), "laplacian": Allo()},
-    "iaro-scalar-paper": {"representation": Scalar.paper(), "laplacian": Allo()},
-    "mask": {"representation": Mask(), "laplacian": Nystrom()},
-    "hit": {"representation": Hit(), "laplacian": Nystrom()},
-    "rjs": {"representation": RawJoint(), "laplacian": Allo(), "basis": "learned"},
-    "kron": {"representation": RawJoint(), "laplacian": Kronecker(single=Allo()), "basis": "learned"},
+
+def always(**parts: Any) -> Callable[[Config], Parts]:
+    """The same parts in every configuration."""
+    return lambda _: parts
+
+
+def as_in_paper(kind: type[Cmi] | type[Scalar]) -> Callable[[Config], Parts]:
+    """A distance by the paper's table, which has a column for foraging and one for Overcooked."""
+
+    def parts(config: Config) -> Parts:
+        column: Domain = "overcooked" if shows_pictures(config.env) else "lbf"
+        return {"representation": kind.paper(column), "laplacian": Allo()}
+
+    return parts
+
+
+METHODS: dict[str, Callable[[Config], Parts]] = {
+    "iaro": always(representation=Cmi(), laplacian=Allo()),
+    "iaro-scalar": always(representation=Scalar(), laplacian=Allo()),
+    "iaro-paper": as_in_paper(Cmi),
+    "iaro-scalar-paper": as_in_paper(Scalar),
+    "mask": always(representation=Mask(), laplacian=Nystrom()),
+    "hit": always(representation=Hit(), laplacian=Nystrom()),
+    "rjs": always(representation=RawJoint(), laplacian=Allo(), basis="learned"),
+    "kron": always(representation=RawJoint(), laplacian=Kronecker(single=Allo()), basis="learned"),
 }
-"""Ways of discovery, as the parts of a configuration they set: the paper's two, ours, and its two baselines."""
+"""Ways of discovery, as the parts they set in a configuration: the paper's two, ours, and its two baselines."""
 
 
 def learning(learner: str, env: AbstractEnv, options: str = "", macro: MacroConfig | None = None) -> LearningConfig:
@@ -109,22 +129,22 @@ def learning(learner: str, env: AbstractEnv, options: str = "", macro: MacroConf
     return LearningConfig(name, LEARNERS[learner][shows_pictures(env)], macro)
 
 
-def learning_parts(learner: str, discovery: str, config: Config) -> dict[str, Any]:
+def learning_parts(learner: str, discovery: str, config: Config) -> Parts:
     """The parts of a configuration for `LEARNER+DISCOVERY`: the task is learned with options found that way."""
-    return {**METHODS[discovery], "learning": learning(learner, config.env, discovery, MacroConfig())}
+    return {**METHODS[discovery](config), "learning": learning(learner, config.env, discovery, MacroConfig())}
 
 
-def given_parts(learner: str, option_set: str, config: Config) -> dict[str, Any]:
+def given_parts(learner: str, option_set: str, config: Config) -> Parts:
     """The same for `LEARNER+SET`, with a set of options that needs no discovery."""
     return {"learning": learning(learner, config.env, option_set, MacroConfig(option_set=option_set))}
 
 
-Swaps = dict[str, dict[str, Callable[[Config], dict[str, Any]]]]
+Swaps = dict[str, dict[str, Callable[[Config], Parts]]]
 
 DISCOVERY_SWAPS: Swaps = {
-    "method": {name: lambda _, parts=parts: parts for name, parts in METHODS.items()},
-    "representation": {name: lambda _, kind=kind: {"representation": kind()} for name, kind in REPRESENTATIONS.items()},
-    "laplacian": {name: lambda _, kind=kind: {"laplacian": kind()} for name, kind in LAPLACIANS.items()},
+    "method": METHODS,
+    "representation": {name: always(representation=kind()) for name, kind in REPRESENTATIONS.items()},
+    "laplacian": {name: always(laplacian=kind()) for name, kind in LAPLACIANS.items()},
     "options": {name: lambda config, name=name: {"options": recipe(name, config.env)} for name in RECIPES},
 }
 """What `--SWAP NAME` changes in a configuration; the flags of the new part can follow."""
@@ -148,7 +168,7 @@ def preset(name: str) -> Config:
     return replace(config, learning=learning("iql", config.env, "hit", MacroConfig()))
 
 
-def with_parts(config: Config, parts: dict[str, Any]) -> Config:
+def with_parts(config: Config, parts: Parts) -> Config:
     """The configuration with other parts. How many eigenfunctions are wanted stays as it was, and so does how long a
     task is learned and how it is evaluated."""
     swapped = replace(config, **parts)

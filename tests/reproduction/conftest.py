@@ -75,7 +75,7 @@ def registered():
         patch.setitem(presets.PRESETS, "tiny", TINY)
         patch.setitem(presets.LEARNERS, "iql", (LONG, LONG))
         for name, parts in METHODS.items():
-            patch.setitem(presets.METHODS, name, parts)
+            patch.setitem(presets.METHODS, name, presets.always(**parts))
         for name, figure in FIGURES.items():
             patch.setitem(figures.REPRODUCTIONS, name, figure)
         yield

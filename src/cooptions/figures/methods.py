@@ -43,7 +43,7 @@ def discovered_by(methods: tuple[str, ...], config: Config, run: RunDirectory) -
     found = []
     with ExitStack() as stack:
         for method in methods:
-            variant = replace(config, **METHODS[method])
+            variant = replace(config, **METHODS[method](config))
             inner = open_run(run.file("methods", method), stage_configs(variant, "spectrum"))
             found.append(discovered(variant, stack.enter_context(inner)))
     return found
