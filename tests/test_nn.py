@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from cooptions.learners.networks import Network, NetworkConfig
-from cooptions.nn import GRU, MLP, Convolution
+from cooptions.nn import GRU, MLP, Convolution, normalised_relu
 
 
 def with_random_biases(layer):
@@ -95,9 +95,9 @@ def test_gradient_of_memory_is_that_of_its_steps(backend):
 SHAPES = {"vector": ((6,), {}), "picture": ((5, 8, 3), {"channels": (8,), "kernels": (3,)})}
 
 
-def outputs_and_gradient(shape, layers, half, recurrent):
+def outputs_and_gradient(shape, layers, half, recurrent, normalised):
     """Of one network, in either precision: what a short sequence leads to, and how the error of that changes."""
-    config = NetworkConfig(hidden=(16, 16), recurrent=recurrent, half=half, **layers)
+    config = NetworkConfig(hidden=(16, 16), recurrent=recurrent, half=half, normalised=normalised, **layers)
     network = with_random_biases(Network(shape, config, 3, key=jax.random.key(0)))
     seen = jax.random.normal(jax.random.key(1), (4, 32, *shape))
     first, wanted = jnp.zeros((4, 32), bool).at[2, :16].set(True), jax.random.normal(jax.random.key(2), (4, 32, 3)) + 2
@@ -110,14 +110,38 @@ def outputs_and_gradient(shape, layers, half, recurrent):
     return jax.tree.leaves((results, gradient))
 
 
+@pytest.mark.parametrize("normalised", [False, True])
 @pytest.mark.parametrize(("shape", "recurrent"), [("vector", True), ("picture", False)])
-def test_half_precision_is_near_single_and_does_not_leave_the_network(shape, recurrent, backend):
-    halves, singles = (outputs_and_gradient(*SHAPES[shape], half, recurrent) for half in (True, False))
+def test_half_precision_is_near_single_and_does_not_leave_the_network(shape, recurrent, normalised, backend):
+    halves, singles = (outputs_and_gradient(*SHAPES[shape], half, recurrent, normalised) for half in (True, False))
     for half, single in zip(halves, singles, strict=True):
         assert half.dtype == jnp.float32
         if half.size:
             error = jnp.linalg.norm(half - single) / jnp.linalg.norm(single)
             assert 0 < error < 0.1
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_normalised_layers_pass_on_nothing_of_the_scale(shape, backend):
+    """Weights twice as large change neither what a layer passes on nor, but for the head's, the outputs."""
+    shape, layers = SHAPES[shape]
+    seen, first = jax.random.normal(jax.random.key(1), (1, 5, *shape)), jnp.zeros((1, 5), bool)
+
+    def outputs(normalised, scale):
+        config = NetworkConfig(hidden=(16, 16), normalised=normalised, **layers)
+        network = with_random_biases(Network(shape, config, 3, key=jax.random.key(0)))
+        larger = jax.tree.map(lambda leaf: scale * leaf, (network.convolutions, network.body))
+        network = eqx.tree_at(lambda n: (n.convolutions, n.body), network, larger)
+        return network(jnp.zeros((5, 0)), seen, first)[1]
+
+    np.testing.assert_allclose(outputs(True, 2.0), outputs(True, 1.0), atol=1e-4)
+    assert jnp.abs(outputs(False, 2.0) - outputs(False, 1.0)).max() > 0.01
+
+
+def test_normalised_units_have_mean_0_and_variance_1(backend):
+    x = 5 + 3 * jax.random.normal(jax.random.key(0), (7, 64))
+    expected = jax.nn.relu((x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True))
+    np.testing.assert_allclose(normalised_relu(x), expected, atol=1e-4)
 
 
 def test_small_changes_of_memory_add_up_in_half_precision(backend):

@@ -28,6 +28,13 @@ def _add(bias: Float[Array, " out"], product: Float[Array, "*batch out"]) -> Flo
     return (product.astype(jnp.float32) + bias).astype(product.dtype)
 
 
+def normalised_relu(x: Float[Array, "*batch unit"]) -> Float[Array, "*batch unit"]:
+    """Of all units of a layer, those above their mean, in units of their standard deviation, which float32 tells."""
+    wide = x.astype(jnp.float32)
+    centred = wide - wide.mean(axis=-1, keepdims=True)
+    return jax.nn.relu(centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-6)).astype(x.dtype)
+
+
 class MLP(eqx.Module):
     """Linear layers with an activation between them. Weights start orthogonal, biases at 0."""
 

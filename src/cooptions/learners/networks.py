@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
-from cooptions.nn import GRU, MLP, Convolution
+from cooptions.nn import GRU, MLP, Convolution, normalised_relu
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class NetworkConfig:
     """Whether agents remember: a gated recurrent unit."""
     shared: bool = False
     """Whether all agents use one network; what is observed must then tell them apart."""
+    normalised: bool = False
+    """Whether what a layer passes on is first brought to mean 0 and variance 1, over its units: layer normalisation."""
     half: bool = False
     """Whether layers compute in bfloat16: half the traffic. Weights, memory and outputs are float32 all the same."""
 
@@ -52,6 +54,7 @@ class Network(eqx.Module):
     body: MLP
     memory: GRU | None
     head: MLP
+    activation: Callable = eqx.field(static=True)
     half: bool = eqx.field(static=True)
 
     def __init__(self, shape: tuple[int, ...], config: NetworkConfig, num_outputs: int, *, key: PRNGKeyArray) -> None:
@@ -63,7 +66,8 @@ class Network(eqx.Module):
         self.convolutions = [Convolution(kernel, num_in, num_out, key=k) for kernel, num_in, num_out, k in layers]
         num_inputs = int(np.prod(shape[:2])) * config.channels[-1] if picture else int(np.prod(shape))
         widths = config.hidden[:-1] if config.recurrent else config.hidden
-        self.body = MLP((num_inputs, *widths), key=body_key)
+        self.activation = normalised_relu if config.normalised else jax.nn.relu
+        self.body = MLP((num_inputs, *widths), key=body_key, activation=self.activation)
         self.memory = GRU(widths[-1], config.hidden[-1], key=memory_key) if config.recurrent else None
         self.head = MLP((config.hidden[-1], num_outputs), key=head_key, scale=0.01)
         self.half = config.half
@@ -77,8 +81,8 @@ class Network(eqx.Module):
         """What follows a sequence of observations; `first` marks those that begin an episode."""
         x = observation.astype(jnp.bfloat16 if self.half else jnp.float32)
         for convolution in self.convolutions:
-            x = jax.nn.relu(convolution(x))
-        x = jax.nn.relu(self.body(x.reshape(*first.shape, -1)))
+            x = self.activation(convolution(x))
+        x = self.activation(self.body(x.reshape(*first.shape, -1)))
         if self.memory is not None:
             memory, x = self.memory(memory, x, first)
         return memory, self.head(x.astype(jnp.float32))
