@@ -47,13 +47,16 @@ _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
 _FADING = "shaping_horizon=2500000"  # a quarter of training
 _CRAMPED = f"overcooked-cramped_room,{_FADING} --seeds 5"
 _COOK = f"overcooked-counter_circuit,{_FADING} --seeds 5"
-_LITTLE_PICTURES = (
-    "--learning.learner.network.channels 16 --learning.learner.network.kernels 1 "
-    "--learning.evaluations 40 --learning.learner.steps"
-)
+_LITTLE_PICTURES = "--learning.learner.network.channels 16 --learning.learner.network.kernels 1"
+_OFTEN = f"{_LITTLE_PICTURES} --learning.evaluations 40 --learning.learner.steps"
 _COPIED_EVERY = "--learning.learner.target-interval"
-_COPIED = f"overcooked-cramped_room --seeds 4 {_LITTLE_PICTURES} 1000000 {_COPIED_EVERY}"
-_CIRCUIT = f"overcooked-counter_circuit --seeds 3 {_LITTLE_PICTURES} 4000000 {_COPIED_EVERY}"
+_COPIED = f"overcooked-cramped_room --seeds 4 {_OFTEN} 1000000 {_COPIED_EVERY}"
+_CIRCUIT = f"overcooked-counter_circuit --seeds 3 {_OFTEN} 4000000 {_COPIED_EVERY}"
+_BRIEF = (
+    f"overcooked-counter_circuit --seeds 4 {_LITTLE_PICTURES} --learning.evaluations 16 --learning.episodes 8 "
+    f"--learning.learner.steps 2000000 {_FLOAT}"
+)
+_NORMALISED = "--learning.learner.network.normalised"
 _RARELY = f"{_COPIED_EVERY} 100"  # the paper's
 _COOKS = "overcooked-counter_circuit --seeds 5"
 _KITCHEN = f"{_COOKS} {_RARELY}"
@@ -155,6 +158,11 @@ STUDIES: dict[str, dict[str, str]] = {
         **{f"vdn, {interval}": f"{_COPIED} {interval} --method vdn {_FLOAT}" for interval in (100, 10)},
         **{f"{method}, 10, half": f"{_COPIED} 10 --method {method}" for method in ("iql", "vdn")},
         "circuit/iql, 10": f"{_CIRCUIT} 10 --method iql {_FLOAT}",
+    },
+    "normalised": {  # layers that normalise what they pass on, in a small network
+        method + ending: f"{_BRIEF} --method {method} {flags}".strip()
+        for method in ("iql", "vdn")
+        for ending, flags in (("", ""), (", normalised", _NORMALISED))
     },
     "mends": {
         "default": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",
