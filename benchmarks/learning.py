@@ -160,9 +160,8 @@ STUDIES: dict[str, dict[str, str]] = {
         "circuit/iql, 10": f"{_CIRCUIT} 10 --method iql {_FLOAT}",
     },
     "normalised": {  # layers that normalise what they pass on, in a small network
-        method + ending: f"{_BRIEF} --method {method} {flags}".strip()
-        for method in ("iql", "vdn")
-        for ending, flags in (("", ""), (", normalised", _NORMALISED))
+        **{method: f"{_BRIEF} --method {method}" for method in ("iql", "vdn")},
+        **{f"{method}, normalised": f"{_BRIEF} --method {method} {_NORMALISED}" for method in ("iql", "vdn")},
     },
     "mends": {
         "default": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",

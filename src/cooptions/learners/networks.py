@@ -54,7 +54,6 @@ class Network(eqx.Module):
     body: MLP
     memory: GRU | None
     head: MLP
-    activation: Callable = eqx.field(static=True)
     half: bool = eqx.field(static=True)
 
     def __init__(self, shape: tuple[int, ...], config: NetworkConfig, num_outputs: int, *, key: PRNGKeyArray) -> None:
@@ -66,8 +65,8 @@ class Network(eqx.Module):
         self.convolutions = [Convolution(kernel, num_in, num_out, key=k) for kernel, num_in, num_out, k in layers]
         num_inputs = int(np.prod(shape[:2])) * config.channels[-1] if picture else int(np.prod(shape))
         widths = config.hidden[:-1] if config.recurrent else config.hidden
-        self.activation = normalised_relu if config.normalised else jax.nn.relu
-        self.body = MLP((num_inputs, *widths), key=body_key, activation=self.activation)
+        activation = normalised_relu if config.normalised else jax.nn.relu
+        self.body = MLP((num_inputs, *widths), key=body_key, activation=activation)
         self.memory = GRU(widths[-1], config.hidden[-1], key=memory_key) if config.recurrent else None
         self.head = MLP((config.hidden[-1], num_outputs), key=head_key, scale=0.01)
         self.half = config.half
@@ -80,9 +79,10 @@ class Network(eqx.Module):
     ) -> tuple[Float[Array, "*batch memory"], Float[Array, "time *batch output"]]:
         """What follows a sequence of observations; `first` marks those that begin an episode."""
         x = observation.astype(jnp.bfloat16 if self.half else jnp.float32)
+        activation = self.body.activation  # of all layers but the head
         for convolution in self.convolutions:
-            x = self.activation(convolution(x))
-        x = self.activation(self.body(x.reshape(*first.shape, -1)))
+            x = activation(convolution(x))
+        x = activation(self.body(x.reshape(*first.shape, -1)))
         if self.memory is not None:
             memory, x = self.memory(memory, x, first)
         return memory, self.head(x.astype(jnp.float32))
