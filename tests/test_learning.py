@@ -17,7 +17,7 @@ from cooptions.errors import ConfigError
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.learning import Learning, LearningConfig, evaluate, learn, over_updates, scores_by_metric
-from cooptions.presets import LEARNERS
+from cooptions.presets import LEARNERS, LEARNING_SWAPS, PRESETS, preset, with_parts
 from cooptions.training import MetricsFile
 
 KEYS = jax.random.split(jax.random.key(0), 3)
@@ -155,6 +155,19 @@ def test_scores_of_training_count_episodes_not_updates():
 def test_cooks_copy_the_target_network_as_often_as_foragers(name):
     """And not every 100 updates, as the paper does: see below what becomes of them."""
     assert [learner.target_interval for learner in LEARNERS[name]] == [10, 10]
+
+
+@pytest.mark.parametrize("name", [*PRESETS, "lbf-15x15-4p-3f", "overcooked-cramped_room"])
+@pytest.mark.parametrize("method", ["iql", "iql+hit"])
+def test_methods_of_a_preset_differ_by_options_alone(name, method):
+    """As `make demo` compares them: the preset, and the same by another method."""
+    config = preset(name)
+    swapped = with_parts(config, LEARNING_SWAPS["method"][method](config))
+    assert swapped.learning.learner == config.learning.learner
+    assert (swapped.learning.evaluations, swapped.learning.episodes) == (
+        config.learning.evaluations,
+        config.learning.episodes,
+    )
 
 
 @pytest.mark.slow

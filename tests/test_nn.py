@@ -142,7 +142,7 @@ def test_normalised_units_have_mean_0_and_variance_1(backend):
     x = 5 + 3 * jax.random.normal(jax.random.key(0), (7, 64))
     expected = jax.nn.relu((x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True))
     np.testing.assert_allclose(normalised_relu(x), expected, atol=1e-4)
-    assert normalised_relu(x.astype(jnp.bfloat16)).dtype == jnp.bfloat16, "the layers behind it would compute in float32"
+    assert normalised_relu(x.astype(jnp.bfloat16)).dtype == jnp.bfloat16  # and so the layers behind it, too
 
 
 def test_small_changes_of_memory_add_up_in_half_precision(backend):

@@ -31,14 +31,6 @@ IQL = QConfig(
     network=NetworkConfig(hidden=(128, 128), recurrent=True, shared=True, half=True),
 )
 """The paper's table for Level-Based Foraging."""
-QUICK_IQL = replace(
-    IQL,
-    steps=150_000,
-    batch=32,
-    capacity=20_000,
-    network=NetworkConfig(hidden=(64, 64), recurrent=True, shared=True),
-)
-"""The same, for two cores and a small task."""
 IQL_FOR_PICTURES = QConfig(
     steps=10_000_000,
     num_envs=16,
@@ -84,7 +76,7 @@ PRESETS: dict[str, Config] = {
         walk=WalkConfig(transitions=100_000),
         laplacian=Nystrom(num_eigenfunctions=2),
         options=replace(OURS, learner=replace(OURS.learner, steps=150_000, batch=64)),
-        learning=LearningConfig("iql+hit", QUICK_IQL, MacroConfig(), evaluations=10),
+        learning=LearningConfig("iql+hit", replace(IQL, steps=150_000), MacroConfig(), evaluations=10),
     ),
 }
 
