@@ -151,6 +151,7 @@ STUDIES: dict[str, dict[str, str]] = {
         },
         "iql+hit, 10 options": f"{_COOKS} --seed 0 --method iql+hit {_SHARED} --learning.macro.num-options 10",
         "iql+iaro": f"{_COOKS} --seed 0 --method iql+iaro {_SHARED}",
+        **{f"{method}, normalised": f"{_COOKS} --seed 0 --method {method} {_NORMALISED}" for method in ("iql", "vdn")},
     },
     "targets": {  # updates between copies of the network to the target network
         **{f"iql, {interval}": f"{_COPIED} {interval} --method iql {_FLOAT}" for interval in (100, 30, 10)},
