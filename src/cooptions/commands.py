@@ -15,7 +15,7 @@ from cooptions.comparison import compare, save_marl_eval
 from cooptions.comparison import rich_table as score_table
 from cooptions.config import Config, config_of_run
 from cooptions.envs import SCENARIOS
-from cooptions.errors import ConfigError
+from cooptions.errors import ConfigError, require
 from cooptions.figures import FIGURES, draw, write_canvas
 from cooptions.figures.curves import plot_learning_curves
 from cooptions.learned import evaluate_run, scores_to_compare
@@ -24,7 +24,16 @@ from cooptions.options.report import rich_table
 from cooptions.options.storage import load_reports
 from cooptions.options.train import OptionsConfig, recipe
 from cooptions.pipeline import run_pipeline
-from cooptions.presets import DISCOVERY_SWAPS, LEARNERS, LEARNING_SWAPS, PRESETS, Swaps, preset, with_parts
+from cooptions.presets import (
+    DISCOVERY_SWAPS,
+    LEARNERS,
+    LEARNING_SWAPS,
+    OPTION_SWAPS,
+    PRESETS,
+    Swaps,
+    preset,
+    with_parts,
+)
 from cooptions.progress import Progress
 from cooptions.reproduction.command import ReproduceArguments, reproduce
 from cooptions.reproduction.figures import REPRODUCTIONS
@@ -126,7 +135,7 @@ def list_command(arguments: Sequence[str]) -> None:
     catalogue = {
         "scenarios": list(SCENARIOS),
         "presets": list(PRESETS),
-        **{swap: list(choices) for swap, choices in DISCOVERY_SWAPS.items()},
+        **{swap: list(choices) for swap, choices in (DISCOVERY_SWAPS | OPTION_SWAPS).items()},
         "learners": list(LEARNERS),
         "figures": {name: figure.title for name, figure in FIGURES.items()},
         "reproductions": {name: figure.title for name, figure in REPRODUCTIONS.items()},
@@ -155,7 +164,7 @@ def options_command(arguments: Sequence[str]) -> None:
         config = config_of_run(run)
         if "options" not in run.configs:
             config = replace(config, options=recipe("ours", config.env))
-    config, rest = _swap_parts(config, rest, DISCOVERY_SWAPS)
+    config, rest = _swap_parts(config, rest, OPTION_SWAPS)
     options = _parse(OptionsArguments, OptionsArguments(config.options), rest, "cooptions options RUN")
     run_pipeline(replace(config, options=options.options), path, console, until="options")
 
@@ -232,7 +241,20 @@ def _run_until(command: str, stage: str, arguments: Sequence[str], swaps: Swaps 
     out = Path("runs") / arguments[0].replace(":", "-")
     options = _parse(RunArguments, RunArguments(default, out), rest, f"cooptions {command} PRESET")
     _ = options.config.discovery  # parts that do not fit together are refused before a directory is made for them
+    _refuse_idle_flags(command, stage, options.config, default)
     run_pipeline(options.config, options.out, console, until=stage, track=options.track)
+
+
+def _refuse_idle_flags(command: str, stage: str, config: Config, default: Config) -> None:
+    """Flags of parts that no stage of the run uses would be lost without a word."""
+    used = {field for name in (*STAGES[stage].after(config), stage) for field in STAGES[name].fields}
+    fields = [field for each in STAGES.values() for field in each.fields]
+    idle = [field for field in fields if field not in used and getattr(config, field) != getattr(default, field)]
+    require(
+        not idle,
+        f"{command}: nothing here uses the flags of {', '.join(idle)}; leave them out, or see --help of "
+        "the command that does (`cooptions options`, `cooptions train`)",
+    )
 
 
 def _take_run(command: str, arguments: Sequence[str]) -> tuple[Path, Sequence[str]]:

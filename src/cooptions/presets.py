@@ -137,18 +137,26 @@ DISCOVERY_SWAPS: Swaps = {
     "method": METHODS,
     "representation": {name: always(representation=kind()) for name, kind in REPRESENTATIONS.items()},
     "laplacian": {name: always(laplacian=kind()) for name, kind in LAPLACIANS.items()},
-    "options": {name: lambda config, name=name: {"options": recipe(name, config.env)} for name in RECIPES},
 }
 """What `--SWAP NAME` changes in a configuration; the flags of the new part can follow."""
 
-LEARNING_SWAPS: Swaps = DISCOVERY_SWAPS | {
-    "method": {
-        **{name: lambda config, name=name: {"learning": learning(name, config.env)} for name in LEARNERS},
-        **{f"{name}+{found}": partial(learning_parts, name, found) for name in LEARNERS for found in METHODS},
-        **{f"{name}+{given}": partial(given_parts, name, given) for name in LEARNERS for given in GIVEN},
-    }
+OPTION_SWAPS: Swaps = {
+    "options": {name: lambda config, name=name: {"options": recipe(name, config.env)} for name in RECIPES}
 }
-"""The same where a task is learned: a method is a learner, alone or with options from a method of discovery."""
+"""The same where options are trained."""
+
+LEARNING_SWAPS: Swaps = (
+    DISCOVERY_SWAPS
+    | OPTION_SWAPS
+    | {
+        "method": {
+            **{name: lambda config, name=name: {"learning": learning(name, config.env)} for name in LEARNERS},
+            **{f"{name}+{found}": partial(learning_parts, name, found) for name in LEARNERS for found in METHODS},
+            **{f"{name}+{given}": partial(given_parts, name, given) for name in LEARNERS for given in GIVEN},
+        }
+    }
+)
+"""And where a task is learned: a method is a learner, alone or with options from a method of discovery."""
 
 
 def preset(name: str) -> Config:
