@@ -37,12 +37,11 @@ _LITTLE = (
 _FEW_STEPS = f"--seeds 4 {_LITTLE}"
 _FORAGE_SMALL = f"lbf-15x15-4p-3f --seeds 3 {_LITTLE} 1000000 {_SINGLE}"
 _SET = "--method iql+handmade --learning.macro.option-set runs/learning/yielding/set/option_sets/seed-0"
-_MEETING = f"grid-15x15-4p,task=meet {_LITTLE} 500000 --learning.learner.capacity 50000 {_FLOAT}"
+_MEETING_OF = f"grid-15x15-{{num}}p,task=meet {_LITTLE} 500000 --learning.learner.capacity 50000 {_FLOAT}"
+_MEETING = _MEETING_OF.format(num=4)
 _MEET = f"{_MEETING} {_STAYS}"
-_MEET_BY_PPO = (
-    "grid-15x15-4p,task=meet --learning.learner.network.no-shared --learning.learner.network.hidden 64 64 "
-    "--learning.evaluations 20 --learning.learner.steps 500000"
-)
+_LITTLE_PPO = "--learning.learner.network.hidden 64 64 --learning.evaluations 20 --learning.learner.steps"
+_MEET_BY_PPO = f"grid-15x15-4p,task=meet --learning.learner.network.no-shared {_LITTLE_PPO} 500000"
 _TWO = "--options.learner.steps 300000 --laplacian.num-eigenfunctions 2"
 _FADING = "shaping_horizon=2500000"  # a quarter of training
 _CRAMPED = f"overcooked-cramped_room,{_FADING} --seeds 5"
@@ -56,6 +55,8 @@ _BRIEF = (
     f"overcooked-counter_circuit --seeds 4 {_LITTLE_PICTURES} --learning.evaluations 16 --learning.episodes 8 "
     f"--learning.learner.steps 2000000 {_FLOAT}"
 )
+_FORAGE_BRIEFLY = f"lbf-15x15-4p-3f --seeds 5 {_LITTLE} 1000000"
+_TRACE = "--learning.learner.trace"
 _NORMALISED = "--learning.learner.network.normalised"
 _RARELY = f"{_COPIED_EVERY} 100"  # the paper's
 _COOKS = "overcooked-counter_circuit --seeds 5"
@@ -110,6 +111,23 @@ STUDIES: dict[str, dict[str, str]] = {
         "vdn-ns+hit": f"{_MEET} --seeds 5 --method vdn-ns+hit {_TWO}",
         "ippo-ns": f"{_MEET_BY_PPO} --seeds 5 --method ippo",
         "mappo-ns": f"{_MEET_BY_PPO} --seeds 10 --method mappo",  # some teams learn it, some do not
+    },
+    "team-size": {  # the same with fewer agents, and with more
+        f"{num} agents/{method}": f"{_MEETING_OF.format(num=num)} --seeds 5 --method {method} {flags}".strip()
+        for num in (2, 3, 5)
+        for method, flags in (("iql-ns", ""), ("iql-ns+hit", _TWO))
+    },
+    "traces": {  # Q(lambda)
+        **{method: f"{_FORAGE_BRIEFLY} --method {method}" for method in ("iql", "vdn", "iql+handmade")},
+        "iql, 0.5": f"{_FORAGE_BRIEFLY} --method iql {_TRACE} 0.5",
+        **{
+            f"{method}, 0.9": f"{_FORAGE_BRIEFLY} --method {method} {_TRACE} 0.9"
+            for method in ("iql", "vdn", "iql+handmade")
+        },
+        "iql, 0.9, normalised": f"{_FORAGE_BRIEFLY} --method iql {_TRACE} 0.9 {_NORMALISED}",
+        **{
+            method: f"lbf-15x15-4p-3f --seeds 5 {_LITTLE_PPO} 1000000 --method {method}" for method in ("ippo", "mappo")
+        },
     },
     "yielding": {  # the set is made by `cooptions discover lbf-15x15-4p-3f --method hit --seeds 1`, then `options`
         "iql": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 --method iql",

@@ -17,7 +17,7 @@ MEMORY = NetworkConfig(hidden=(32, 32), recurrent=True)
 SHARED = NetworkConfig(hidden=(32, 32), shared=True)
 
 
-def learned_value(probe, network, mixer):
+def learned_value(probe, network, mixer, trace=0.0):
     """What the team expects at the start of an episode, by the sign of the cue."""
     config = QConfig(
         steps=24_000,
@@ -31,6 +31,7 @@ def learned_value(probe, network, mixer):
         discount=0.9,
         epsilon_decay=0.5,
         mixer=mixer,
+        trace=trace,
         network=network,
     )
     learner = QLearner(config)
@@ -48,18 +49,20 @@ def learned_value(probe, network, mixer):
 
 
 @pytest.mark.parametrize(
-    ("name", "network", "mixer"),
+    ("name", "network", "mixer", "trace"),
     [
-        *((name, NETWORK, "none") for name in PROBES if name != "recall"),
-        ("terminated", SHARED, "none"),
-        ("recall", MEMORY, "none"),
-        ("matching", NETWORK, "sum"),
-        ("terminated", MEMORY, "sum"),
+        *((name, NETWORK, "none", 0.0) for name in PROBES if name != "recall"),
+        ("terminated", SHARED, "none", 0.0),
+        ("recall", MEMORY, "none", 0.0),
+        ("matching", NETWORK, "sum", 0.0),
+        ("terminated", MEMORY, "sum", 0.0),
+        ("truncated", NETWORK, "none", 0.9),
+        ("terminated", MEMORY, "sum", 0.9),
     ],
 )
-def test_probes_are_worth_what_they_are_known_to_be(name, network, mixer):
+def test_probes_are_worth_what_they_are_known_to_be(name, network, mixer, trace):
     probe = PROBES[name]()
-    found = learned_value(probe, network, mixer)
+    found = learned_value(probe, network, mixer, trace)
     # Agents that learn alone see their mates explore: matching and masking is worth a little less to them.
     tolerance = 0.1 if mixer == "none" else 0.05
     for sign in (-1, 1):
@@ -101,6 +104,32 @@ def test_reward_of_a_step_bootstraps_from_the_next_one_and_never_across_an_end()
     assert loss_of(values, ended) == pytest.approx(0.0)
     shifted = ticks_of([0.0, 1.0 - 0.5 * 3, 3 - 0.5 * 10], [True, False, False])
     assert loss_of(values, shifted) > 1
+
+
+@pytest.mark.parametrize("mixer", ["none", "sum"])
+def test_a_trace_counts_what_followed_as_far_as_the_episode_and_the_sequence_go(mixer):
+    """G = r + gamma ((1 - trace) V' + trace G'), with V' for G' where nothing follows."""
+    reward, first = [1.0, 2.0, -1.0, 4.0, 3.0, 0.0], [True, False, False, True, False, False]
+    discount = [1.0, 1.0, 1.0, 0.5, 1.0, 1.0]  # the third tick is the end of an episode that a time limit cut
+    target = jnp.array([0.0, 5.0, -2.0, 9.0, 1.0, 6.0])
+    gamma, trace = 0.5, 0.8
+    goals = [0.0] * 5
+    for time in reversed(range(5)):
+        follows = time + 1 < 5 and not first[time + 2]
+        later = goals[time + 1] if follows else float(target[time + 1])
+        mixed = (1 - trace) * float(target[time + 1]) + trace * later
+        goals[time] = reward[time] + gamma * discount[time] * mixed
+    goals[2] = 99.0  # led nowhere, and must not count
+    values = jnp.array([*goals, 0.0])[:, None, None, None]
+    ticks = ticks_of(reward, first, choices=jnp.ones((6, 1, 1, 1), bool), discount=jnp.array(discount)[:, None])
+    later = target[:, None, None, None]
+    assert loss_of(values, ticks, target=later, trace=trace, mixer=mixer) == pytest.approx(0.0, abs=1e-10)
+    assert loss_of(values, ticks, target=later, trace=0.0, mixer=mixer) > 0.1
+
+
+def test_a_trace_takes_sequences_where_there_is_no_memory():
+    assert QConfig(rollout=5, trace=0.5).sequence_length == 6
+    assert QConfig(rollout=5).sequence_length == 2
 
 
 def test_options_are_credited_where_they_agree_and_bootstrap_from_themselves_while_they_go_on():
@@ -162,5 +191,7 @@ def test_wrong_values_name_the_field():
         QConfig(capacity=100)
     with pytest.raises(ConfigError, match="steps must be at least"):
         QConfig(steps=10)
+    with pytest.raises(ConfigError, match="trace must lie in"):
+        QConfig(trace=1.5)
     with pytest.raises(ConfigError, match="network.hidden needs at least 2"):
         NetworkConfig(hidden=(8,), recurrent=True)

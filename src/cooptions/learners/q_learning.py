@@ -13,6 +13,7 @@ from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import training_reward
 from cooptions.errors import require
 from cooptions.learners.acting import Acting, Step, act, active_option
+from cooptions.learners.advantages import advantages
 from cooptions.learners.base import AbstractLearner, LearnerConfig
 from cooptions.learners.choice import ChoiceConfig, choose, state_value
 from cooptions.learners.merit import Merit
@@ -29,13 +30,16 @@ class QConfig(LearnerConfig):
     epochs: int = 4
     """Gradient steps of an update."""
     batch: int = 32
-    """Transitions in a gradient step; with memory, sequences."""
+    """Transitions in a gradient step; with memory or a trace, sequences of `rollout` of them."""
     capacity: int = 5000
     """Transitions kept for replay, over all environments."""
     learning_starts: int = 5000
     """Environment steps before the first gradient step."""
     target_interval: int = 10
     """Updates between copies of the network to the target network."""
+    trace: float = 0.0
+    """How much of what came after a step counts for it at once, and not only by the value of where it led: the lambda
+    of Peng's Q(lambda), as far as a sequence from replay goes. 0 is one step at a time."""
     double: bool = True
     """Whether the online network chooses the action whose target value counts (double Q-learning)."""
     mixer: Literal["none", "sum"] = "none"
@@ -54,6 +58,7 @@ class QConfig(LearnerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_positive("epochs", "batch", "target_interval")
+        require(0 <= self.trace <= 1, f"trace must lie in [0, 1], not {self.trace}")
         require(
             self.ring_length >= 2 * self.rollout,
             f"capacity must hold two rollouts of every environment, {2 * self.num_envs * self.rollout}, "
@@ -68,7 +73,7 @@ class QConfig(LearnerConfig):
     @property
     def sequence_length(self) -> int:
         """Ticks drawn at a time: those learned from, and the one they lead to."""
-        return self.rollout + 1 if self.network.recurrent else 2
+        return self.rollout + 1 if self.network.recurrent or self.trace > 0 else 2
 
     @property
     def sequence_stride(self) -> int:
@@ -277,7 +282,8 @@ class QLearner(AbstractLearner[QState]):
     ) -> Float[Array, ""]:
         """Mean squared TD error of what was done, plus that of every option that would have done the same.
 
-        The action that was done is worth r + gamma V(s'). An option is worth r + gamma Q(s', option) where it goes on
+        The action that was done is worth r + gamma V(s'), and with a trace r + gamma (V(s') + trace A(s')), where A is
+        what followed from s' on, less V(s'). An option is worth r + gamma Q(s', option) where it goes on
         from s', and r + gamma V(s') where it ends there (intra-option learning). `after` and `later` are the online
         and the target network's values of s'.
         """
@@ -286,7 +292,10 @@ class QLearner(AbstractLearner[QState]):
         valid = ~ticks.first[1:, :, None]
 
         done = jnp.take_along_axis(before, ticks.action[:-1, ..., None].astype(jnp.int32), axis=-1)[..., 0]
-        squares = valid * (self._mix(done) - reward - gamma * self._mix(best)) ** 2
+        worth = self._mix(best)
+        if self.config.trace > 0:
+            worth = worth + self.config.trace * self._gains_after(reward, gamma, valid, worth)
+        squares = valid * (self._mix(done) - reward - gamma * worth) ** 2
         number = jnp.maximum(jnp.broadcast_to(valid, squares.shape).sum(), 1)
         num_options = ticks.consistent.shape[-1]
         if num_options == 0:
@@ -295,6 +304,19 @@ class QLearner(AbstractLearner[QState]):
         errors = self._mix(before[..., -num_options:]) - reward[..., None] - gamma[..., None] * self._mix(following)
         credited = valid[..., None] & ticks.consistent[:-1, :, None]
         return (squares.sum() + (credited * errors**2).sum()) / number
+
+    def _gains_after(
+        self,
+        reward: Float[Array, "time sample 1"],
+        gamma: Float[Array, "time sample 1"],
+        valid: Bool[Array, "time sample 1"],
+        worth: Float[Array, "time sample _"],
+    ) -> Float[Array, "time sample _"]:
+        """By how much what followed each step, as far as its sequence goes, was better than what its arrival is worth
+        to the target network."""
+        wide = [jnp.broadcast_to(each, worth.shape)[1:] for each in (reward, gamma, valid)]
+        gains = advantages(*wide, worth, decay=self.config.trace)
+        return jnp.concatenate([gains, jnp.zeros_like(worth[:1])])
 
     def _mix(self, values: Float[Array, "time sample agent *option"]) -> Float[Array, "time sample _ *option"]:
         return values.sum(axis=2, keepdims=True) if self.config.mixer == "sum" else values
