@@ -8,12 +8,15 @@ from pathlib import Path
 import jax
 import pytest
 
-from benchmarks.learning import STUDIES
+from benchmarks.learning import STUDIES, scores_of, until
 from benchmarks.options import alignment, table
 from benchmarks.tables import with_table
 from cooptions.envs import make_env, rollout
+from cooptions.evaluation import final_iqm
+from cooptions.reproduction.results import by_own_score, read_results
 
-PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text()
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "extending.md").read_text()
 SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
 
 
@@ -47,22 +50,36 @@ def test_snippet_gives_an_environment_that_runs(number, tmp_path, monkeypatch):
 
 
 def test_table_of_discovery_is_that_of_the_results():
-    page = (Path(__file__).parent.parent / "docs" / "discovery.md").read_text()
+    page = (ROOT / "docs" / "discovery.md").read_text()
     assert with_table(page) == page, "run python -m benchmarks.tables"
 
 
 @pytest.mark.parametrize("make", [table, alignment])
 def test_tables_of_options_are_those_of_the_results(make):
-    root = Path(__file__).parents[1]
-    made = make(root / "results" / "options")
-    assert made in (root / "docs" / "options.md").read_text(), "run python -m benchmarks.options --table"
+    made = make(ROOT / "results" / "options")
+    assert made in (ROOT / "docs" / "options.md").read_text(), "run python -m benchmarks.options --table"
+
+
+def results_of(study):
+    return json.loads((ROOT / "results" / "learning" / f"{study}.json").read_text())
 
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_results_of_studies_name_the_commands_that_make_them(study):
-    path = Path(__file__).parents[1] / "results" / "learning" / f"{study}.json"
-    kept = {name: each["command"].split() for name, each in json.loads(path.read_text()).items()}
+    kept = {name: each["command"].split() for name, each in results_of(study).items()}
     wanted = {name: ["cooptions", "train", *command.split()] for name, command in STUDIES[study].items()}
     assert {name: sorted(command) for name, command in kept.items()} == {
         name: sorted(command) for name, command in wanted.items()
     }, f"run python -m benchmarks.learning {study}"
+
+
+def test_intervals_of_the_readme_are_those_of_the_results():
+    """Every "IQM [low, high]" is the end of a row or of a study's run; meeting with one network is told earlier."""
+    rows = [*read_results(ROOT / "results" / "reproduction"), *read_results(ROOT / "results" / "interval-100")]
+    scores = [row.scores for row in by_own_score(rows)]
+    for study, at in (("meeting-apart", 0), ("meeting", 150_000), ("soups", 0)):
+        scores += [until(scores_of(name, run), at) for name, run in results_of(study).items()]
+    known = {f"{iqm.value:.1f} [{iqm.low:.1f}, {iqm.high:.1f}]" for iqm in map(final_iqm, scores)}
+    told = re.findall(r"[\d.]+ \[[\d., ]+\]", (ROOT / "README.md").read_text())
+    assert len(told) > 30
+    assert set(told) <= known
