@@ -33,7 +33,8 @@ class LearningConfig:
     macro: MacroConfig | None = None
     """How joint options enter the task; without, there are none."""
     evaluations: int = 50
-    """Evaluations, at equal intervals of training; the last is at its end."""
+    """Evaluations, at equal intervals of training; the last is at its end, which comes early by what is left over where
+    updates cannot be divided by this number."""
     episodes: int = 64
     """Episodes of an evaluation."""
 
