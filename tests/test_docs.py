@@ -9,6 +9,7 @@ import jax
 import pytest
 
 from benchmarks.learning import STUDIES, scores_of, until
+from benchmarks.on_the_way import mean_until_then
 from benchmarks.options import alignment, table
 from benchmarks.tables import with_table
 from cooptions.envs import make_env, rollout
@@ -73,13 +74,41 @@ def test_results_of_studies_name_the_commands_that_make_them(study):
     }, f"run python -m benchmarks.learning {study}"
 
 
+def intervals_in(page):
+    return set(re.findall(r"[\d.]+ \[[\d., ]+\]", (ROOT / page).read_text()))
+
+
+def shown(value, low, high):
+    return f"{value:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def at_the_end(scores):
+    iqm = final_iqm(scores)
+    return shown(iqm.value, iqm.low, iqm.high)
+
+
+def rows():
+    results = [*read_results(ROOT / "results" / "reproduction"), *read_results(ROOT / "results" / "interval-100")]
+    return [row.scores for row in by_own_score(results)]
+
+
 def test_intervals_of_the_readme_are_those_of_the_results():
-    """Every "IQM [low, high]" is the end of a row or of a study's run; meeting with one network is told earlier."""
-    rows = [*read_results(ROOT / "results" / "reproduction"), *read_results(ROOT / "results" / "interval-100")]
-    scores = [row.scores for row in by_own_score(rows)]
+    """Every one is the end of a row or of a study's run; meeting with one network is told earlier."""
+    scores = rows()
     for study, at in (("meeting-apart", 0), ("meeting", 150_000), ("soups", 0)):
         scores += [until(scores_of(name, run), at) for name, run in results_of(study).items()]
-    known = {f"{iqm.value:.1f} [{iqm.low:.1f}, {iqm.high:.1f}]" for iqm in map(final_iqm, scores)}
-    told = re.findall(r"[\d.]+ \[[\d., ]+\]", (ROOT / "README.md").read_text())
+    told = intervals_in("README.md")
     assert len(told) > 30
-    assert set(told) <= known
+    assert told <= set(map(at_the_end, scores))
+
+
+@pytest.mark.slow
+def test_intervals_of_the_page_on_learning_are_somewhere_in_the_results():
+    """Each is a row or a study's run at some evaluation, or the mean of all its evaluations; or a share of episodes."""
+    runs = [scores_of(name, run) for study in STUDIES for name, run in results_of(study).items()]
+    scores = [*rows(), *runs]
+    known = {at_the_end(until(each, int(at))) for each in scores for at in each.steps}
+    known |= {at_the_end(mean_until_then(each)) for each in scores}
+    shares = [row["percent_of_episodes"].values() for row in results_of("frontier")["rows"]]
+    known |= {shown(*share) for row in shares for share in row}
+    assert intervals_in("docs/learning.md") <= known

@@ -157,6 +157,15 @@ def test_cooks_copy_the_target_network_as_often_as_foragers(name):
     assert [learner.target_interval for learner in LEARNERS[name]] == [10, 10]
 
 
+@pytest.mark.parametrize("name", ["iql", "vdn"])
+def test_mended_learners_are_the_papers_but_for_what_is_mended(name):
+    for learner, plain, trace in zip(LEARNERS[f"{name}-plus"], LEARNERS[name], (0.9, 0.0), strict=True):
+        assert learner.network.normalised
+        assert learner.trace == trace
+        network = replace(learner.network, normalised=False)
+        assert replace(learner, trace=0.0, network=network) == plain
+
+
 @pytest.mark.parametrize("name", [*PRESETS, "lbf-15x15-4p-3f", "overcooked-cramped_room"])
 @pytest.mark.parametrize("method", ["iql", "iql+hit"])
 def test_methods_of_a_preset_differ_by_options_alone(name, method):

@@ -96,9 +96,10 @@ def test_every_figure_of_the_paper_is_there():
         "eigenvectors-corner", "n-distance", "ceo", "heterogeneous",
     }  # fmt: skip
     for scenario in (*FORAGING, *KITCHENS):
-        kinds = ("curves", "curves-ns", "curves-vdn")
-        shared, apart, summed = (REPRODUCTIONS[f"{kind}-{scenario}"].rows for kind in kinds)
-        assert {row.scenario for row in (*shared, *apart, *summed)} == {scenario}
+        kinds = ("curves", "curves-ns", "curves-plus", "curves-vdn")
+        shared, apart, mended, summed = (REPRODUCTIONS[f"{kind}-{scenario}"].rows for kind in kinds)
+        assert {row.scenario for row in (*shared, *apart, *mended, *summed)} == {scenario}
+        assert {row.method.replace("-plus", "") for row in mended} == {row.method for row in shared}
         assert not any(row.method.split("+")[0] in ("iql", "vdn") for row in apart)
         assert {row.method for row in summed} - {row.method for row in shared} == {"vdn+iaro", "vdn+hit"}
     assert REPRODUCTIONS["option-counts-iql+iaro"].num_seeds(None) == 15

@@ -52,15 +52,29 @@ APART = Lineup(
     beats_others="H2-ns",
     others=("iql-ns+kron", "iql-ns+rjs"),
 )
+MENDED = Lineup(
+    title="mended learners",
+    beats_none="H1-plus",
+    baselines=("iql-plus", "vdn-plus", "ippo", "mappo"),
+    relative=("iql-plus+iaro", "iql-plus+iaro-scalar", "iql-plus+hit"),
+    beats_others="H2-plus",
+    others=("iql-plus+kron", "iql-plus+rjs"),
+)
 SUMMED = Lineup(
     title="options added to VDN", beats_none="H1-vdn", baselines=PAPER.baselines, relative=("vdn+iaro", "vdn+hit")
 )
 CONTROL = Lineup(title="a control", beats_none="control", baselines=("iql+wander",), relative=PAPER.relative)
 
-LINEUPS: dict[str, Lineup] = {"curves": PAPER, "curves-ns": APART, "curves-vdn": SUMMED, "curves-control": CONTROL}
+LINEUPS: dict[str, Lineup] = {
+    "curves": PAPER,
+    "curves-ns": APART,
+    "curves-plus": MENDED,
+    "curves-vdn": SUMMED,
+    "curves-control": CONTROL,
+}
 """By the name of their figures. The paper's comparison; the same with agents that share no network, as the paper does
-not say which it means; and two of ours: whether options help a stronger learner, too, and whether it matters where they
-lead, or only that the team leaves its policy together for as long."""
+not say which it means; and three of ours: the same with learners that are mended, whether options help VDN, too, and
+whether it matters where they lead, or only that the team leaves its policy together for as long."""
 
 FORAGING = ("lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f")
 KITCHENS = ("overcooked-counter_circuit", "overcooked-forced_coord", "overcooked-asymm_advantages")

@@ -20,6 +20,8 @@ CLAIMS = {
     "few": "Few options already help: 2 in foraging, 10 in Overcooked",
     "H1-ns": "H1 for agents that share no network (`-ns`)",
     "H2-ns": "H2 for agents that share no network",
+    "H1-plus": "H1 for mended learners (`-plus`, ours)",
+    "H2-plus": "H2 for mended learners",
     "H1-vdn": "H1 for options added to VDN, not IQL (ours)",
     "control": "Joint options beat wandering together for as long (ours)",
 }
