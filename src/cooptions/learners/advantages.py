@@ -1,4 +1,4 @@
-"""The mathematics of PPO: how well things went, and what policy and critic lose by it.
+"""How well things went, which PPO and traces ask, and what policy and critic of PPO lose by it.
 
 Sequences are of ticks, some of which are no steps but the ends of episodes (`cooptions.envs.rollout.tick`).
 """

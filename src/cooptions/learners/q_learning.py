@@ -314,8 +314,11 @@ class QLearner(AbstractLearner[QState]):
     ) -> Float[Array, "time sample _"]:
         """By how much what followed each step, as far as its sequence goes, was better than what its arrival is worth
         to the target network."""
-        wide = [jnp.broadcast_to(each, worth.shape)[1:] for each in (reward, gamma, valid)]
-        gains = advantages(*wide, worth, decay=self.config.trace)
+
+        def following(each: Array) -> Array:
+            return jnp.broadcast_to(each, worth.shape)[1:]
+
+        gains = advantages(following(reward), following(gamma), following(valid), worth, decay=self.config.trace)
         return jnp.concatenate([gains, jnp.zeros_like(worth[:1])])
 
     def _mix(self, values: Float[Array, "time sample agent *option"]) -> Float[Array, "time sample _ *option"]:
