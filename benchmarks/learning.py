@@ -119,7 +119,6 @@ STUDIES: dict[str, dict[str, str]] = {
     },
     "traces": {  # Q(lambda)
         **{method: f"{_FORAGE_BRIEFLY} --method {method}" for method in ("iql", "vdn", "iql+handmade")},
-        "iql, 0.5": f"{_FORAGE_BRIEFLY} --method iql {_TRACE} 0.5",
         **{
             f"{method}, 0.9": f"{_FORAGE_BRIEFLY} --method {method} {_TRACE} 0.9"
             for method in ("iql", "vdn", "iql+handmade")
@@ -176,6 +175,7 @@ STUDIES: dict[str, dict[str, str]] = {
         "iql, 100, slower": f"{_COPIED} 100 --method iql {_FLOAT} --learning.learner.learning-rate 0.0001",
         **{f"vdn, {interval}": f"{_COPIED} {interval} --method vdn {_FLOAT}" for interval in (100, 10)},
         **{f"{method}, 10, half": f"{_COPIED} 10 --method {method}" for method in ("iql", "vdn")},
+        "iql, 10, trace 0.9": f"{_COPIED} 10 --method iql {_FLOAT} {_TRACE} 0.9 --learning.learner.batch 13",
         "circuit/iql, 10": f"{_CIRCUIT} 10 --method iql {_FLOAT}",
     },
     "normalised": {  # layers that normalise what they pass on, in a small network
