@@ -88,7 +88,8 @@ def at_the_end(scores):
 
 
 def rows():
-    results = [*read_results(ROOT / "results" / "reproduction"), *read_results(ROOT / "results" / "interval-100")]
+    folders = ("reproduction", "interval-100", "greedy-ppo")
+    results = [result for folder in folders for result in read_results(ROOT / "results" / folder)]
     return [row.scores for row in by_own_score(results)]
 
 

@@ -159,11 +159,15 @@ def test_cooks_copy_the_target_network_as_often_as_foragers(name):
 
 @pytest.mark.parametrize("name", ["iql", "vdn"])
 def test_mended_learners_are_the_papers_but_for_what_is_mended(name):
-    for learner, plain, trace in zip(LEARNERS[f"{name}-plus"], LEARNERS[name], (0.9, 0.0), strict=True):
-        assert learner.network.normalised
-        assert learner.trace == trace
-        network = replace(learner.network, normalised=False)
-        assert replace(learner, trace=0.0, network=network) == plain
+    (foraging, cooking), (plain, plain_cooking) = LEARNERS[f"{name}-plus"], LEARNERS[name]
+    assert foraging == replace(plain, trace=0.9)
+    assert cooking == replace(plain_cooking, network=replace(plain_cooking.network, normalised=True))
+
+
+@pytest.mark.parametrize("name", ["ippo", "mappo"])
+def test_policies_of_foragers_are_evaluated_as_they_act(name):
+    """The likeliest action of each makes far less of them; cooks of Q-learning are greedy, and so are those of PPO."""
+    assert [learner.evaluation for learner in LEARNERS[name]] == ["sampled", "greedy"]
 
 
 @pytest.mark.parametrize("name", [*PRESETS, "lbf-15x15-4p-3f", "overcooked-cramped_room"])

@@ -44,7 +44,7 @@ IQL_FOR_PICTURES = QConfig(
 )
 """The paper's table for Overcooked, but for the target network, which is copied every 10 updates as in foraging, not
 every 100: see docs/learning.md."""
-_PPO = PpoConfig(steps=20_000_000)
+_PPO = PpoConfig(steps=20_000_000, evaluation="sampled")
 _PPO_FOR_PICTURES = PpoConfig(
     steps=10_000_000,
     rollout=256,
@@ -59,9 +59,9 @@ def apart(learner: QConfig) -> QConfig:
     return replace(learner, network=replace(learner.network, shared=False))
 
 
-def mended(learner: QConfig, trace: float = 0.0) -> QConfig:
-    """The same with normalised layers, and a trace where that was seen to help: see docs/learning.md."""
-    return replace(learner, trace=trace, network=replace(learner.network, normalised=True))
+def normalised(learner: QConfig) -> QConfig:
+    """The same with layer normalisation."""
+    return replace(learner, network=replace(learner.network, normalised=True))
 
 
 def summed(learner: QConfig) -> QConfig:
@@ -69,7 +69,8 @@ def summed(learner: QConfig) -> QConfig:
     return replace(learner, mixer="sum")
 
 
-_PLUS, _PLUS_FOR_PICTURES = mended(IQL, trace=0.9), mended(IQL_FOR_PICTURES)
+_PLUS, _PLUS_FOR_PICTURES = replace(IQL, trace=0.9), normalised(IQL_FOR_PICTURES)
+"""The paper's learner, mended by what was seen to help: see docs/learning.md."""
 
 LEARNERS: dict[str, tuple[Learner, Learner]] = {
     "iql": (IQL, IQL_FOR_PICTURES),

@@ -51,7 +51,8 @@ class PpoConfig(LearnerConfig):
     critic: Literal["local", "joint"] = "local"
     """What an agent's critic sees: what the agent does (IPPO), or what the whole team does (MAPPO)."""
     evaluation: Literal["greedy", "sampled"] = "greedy"
-    """Whether an evaluated agent takes its likeliest action, or draws one as in training."""
+    """Whether an evaluated agent takes its likeliest action, or draws one as in training. The likeliest actions
+    can make far less of a team: see docs/learning.md."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
