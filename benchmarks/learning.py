@@ -126,7 +126,7 @@ STUDIES: dict[str, dict[str, str]] = {
             for method in ("iql", "vdn", "iql+handmade")
         },
         "iql, 0.9, normalised": f"{_FORAGE_BRIEFLY} --method iql {_TRACE} 0.9 {_NORMALISED}",
-        **{method: f"{_FORAGE_BY_PPO} --method {method}" for method in ("ippo", "mappo")},
+        "mappo": f"{_FORAGE_BY_PPO} --method mappo",
         "mappo, greedy": f"{_FORAGE_BY_PPO} --method mappo {_GREEDY}",
     },
     "yielding": {  # the set is made by `cooptions discover lbf-15x15-4p-3f --method hit --seeds 1`, then `options`

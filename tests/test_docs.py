@@ -103,7 +103,6 @@ def test_intervals_of_the_readme_are_those_of_the_results():
     assert told <= set(map(at_the_end, scores))
 
 
-@pytest.mark.slow
 def test_intervals_of_the_page_on_learning_are_somewhere_in_the_results():
     """Each is a row or a study's run at some evaluation, or the mean of all its evaluations; or a share of episodes."""
     runs = [scores_of(name, run) for study in STUDIES for name, run in results_of(study).items()]

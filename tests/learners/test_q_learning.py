@@ -109,22 +109,20 @@ def test_reward_of_a_step_bootstraps_from_the_next_one_and_never_across_an_end()
 @pytest.mark.parametrize("mixer", ["none", "sum"])
 def test_a_trace_counts_what_followed_as_far_as_the_episode_and_the_sequence_go(mixer):
     """G = r + gamma ((1 - trace) V' + trace G'), with V' for G' where nothing follows."""
-    reward, first = [1.0, 2.0, -1.0, 4.0, 3.0, 0.0], [True, False, False, True, False, False]
-    discount = [1.0, 1.0, 1.0, 0.5, 1.0, 1.0]  # the third tick is the end of an episode that a time limit cut
-    target = jnp.array([0.0, 5.0, -2.0, 9.0, 1.0, 6.0])
-    gamma, trace = 0.5, 0.8
-    goals = [0.0] * 5
-    for time in reversed(range(5)):
-        follows = time + 1 < 5 and not first[time + 2]
-        later = goals[time + 1] if follows else float(target[time + 1])
-        mixed = (1 - trace) * float(target[time + 1]) + trace * later
-        goals[time] = reward[time] + gamma * discount[time] * mixed
-    goals[2] = 99.0  # led nowhere, and must not count
-    values = jnp.array([*goals, 0.0])[:, None, None, None]
-    ticks = ticks_of(reward, first, choices=jnp.ones((6, 1, 1, 1), bool), discount=jnp.array(discount)[:, None])
-    later = target[:, None, None, None]
-    assert loss_of(values, ticks, target=later, trace=trace, mixer=mixer) == pytest.approx(0.0, abs=1e-10)
-    assert loss_of(values, ticks, target=later, trace=0.0, mixer=mixer) > 0.1
+    reward, first = [1.0, 2.0, 5.0, -1.0, 4.0, 3.0, 0.0], [True, False, False, False, True, False, False]
+    discount = [1.0, 1.0, 1.0, 1.0, 0.5, 1.0, 1.0]  # the fourth tick is the end of an episode that a time limit cut
+    target = [0.0, 5.0, -2.0, 9.0, 7.0, 1.0, 6.0]
+    gamma, trace, length = 0.5, 0.8, 6
+    goals = [0.0] * length
+    for time in reversed(range(length)):
+        follows = time + 1 < length and not first[time + 2]
+        later = goals[time + 1] if follows else target[time + 1]
+        goals[time] = reward[time] + gamma * discount[time] * ((1 - trace) * target[time + 1] + trace * later)
+    goals[3] = 99.0  # led nowhere, and must not count
+    values, targets = (jnp.array(each)[:, None, None, None] for each in ([*goals, 0.0], target))
+    ticks = ticks_of(reward, first, choices=jnp.ones((7, 1, 1, 1), bool), discount=jnp.array(discount)[:, None])
+    assert loss_of(values, ticks, target=targets, trace=trace, mixer=mixer) == pytest.approx(0.0, abs=1e-10)
+    assert loss_of(values, ticks, target=targets, trace=0.0, mixer=mixer) > 0.1
 
 
 def test_a_trace_takes_sequences_where_there_is_no_memory():
