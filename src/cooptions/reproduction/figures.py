@@ -36,30 +36,17 @@ class Lineup:
         return (*self.baselines, *self.relative, *self.others)
 
 
-PAPER = Lineup(
-    title="all methods",
-    beats_none="H1",
-    baselines=("iql", "vdn", "ippo", "mappo"),
-    relative=("iql+iaro", "iql+iaro-scalar", "iql+hit"),
-    beats_others="H2",
-    others=("iql+kron", "iql+rjs"),
-)
-APART = Lineup(
-    title="agents that share no network",
-    beats_none="H1-ns",
-    baselines=("iql-ns", "vdn-ns"),
-    relative=("iql-ns+iaro", "iql-ns+iaro-scalar", "iql-ns+hit"),
-    beats_others="H2-ns",
-    others=("iql-ns+kron", "iql-ns+rjs"),
-)
-MENDED = Lineup(
-    title="mended learners",
-    beats_none="H1-plus",
-    baselines=("iql-plus", "vdn-plus", "ippo", "mappo"),
-    relative=("iql-plus+iaro", "iql-plus+iaro-scalar", "iql-plus+hit"),
-    beats_others="H2-plus",
-    others=("iql-plus+kron", "iql-plus+rjs"),
-)
+def kinds_of_options(title: str, suffix: str, *baselines: str) -> Lineup:
+    """The paper's comparison: IQL of some kind, told by a suffix, with options of every kind, and the baselines."""
+    relative, others = (
+        tuple(f"iql{suffix}+{found}" for found in kinds) for kinds in (("iaro", "iaro-scalar", "hit"), ("kron", "rjs"))
+    )
+    return Lineup(title, f"H1{suffix}", baselines, relative, f"H2{suffix}", others)
+
+
+PAPER = kinds_of_options("all methods", "", "iql", "vdn", "ippo", "mappo")
+APART = kinds_of_options("agents that share no network", "-ns", "iql-ns", "vdn-ns")
+MENDED = kinds_of_options("mended learners", "-plus", "iql-plus", "vdn-plus", "ippo", "mappo")
 SUMMED = Lineup(
     title="options added to VDN", beats_none="H1-vdn", baselines=PAPER.baselines, relative=("vdn+iaro", "vdn+hit")
 )
