@@ -9,6 +9,7 @@ from cooptions.artifacts import open_run
 from cooptions.cli import COMMANDS, main
 
 WALK = ["--walk.transitions", "200", "--walk.num-envs", "10"]
+BRIEFLY = ["--learning.learner.steps", "640", "--learning.evaluations", "1", "--learning.episodes", "1"]
 
 
 def _fails(arguments, capsys):
@@ -34,8 +35,8 @@ def _fails(arguments, capsys):
         (["walk", "quick", "--seeds", "0"], "seeds must be at least 1"),
         (["walk", "quick", "--scenario", "lbf"], "scenario"),
         (["walk", "--seeds", "2"], "first argument"),
-        (["discover", "quick", "--options.learner.steps", "9000"], "nothing here uses the flags of options"),
-        (["train", "quick", "--method", "iql", "--walk.transitions", "9000"], "nothing here uses the flags of walk"),
+        (["walk", "quick", "--options.learner.steps", "9000"], "nothing here uses the flags of options"),
+        (["train", "quick", "--method", "iql", *BRIEFLY, *WALK], "nothing here uses the flags of walk"),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_field(arguments, message, tmp_path, monkeypatch, capsys):
