@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import Any, Literal
 from unittest.mock import MagicMock
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import tyro
@@ -72,8 +73,11 @@ class Arguments:
     """Timings of each contestant; the median counts."""
     shrink: int = 1
     """Divides batch and replay, to try this out on a small machine."""
+    progress: float = 0.5
+    """How far training is when our clock runs: a team that explores less asks options less often."""
 
     def __post_init__(self) -> None:
+        require(0 <= self.progress <= 1, f"progress must lie in [0, 1], not {self.progress}")
         for name in ("seeds", "updates", "repeats", "shrink"):
             require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
         unknown = [name for name in self.only if name not in CONTESTANTS]
@@ -154,7 +158,7 @@ def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Cont
 
 
 def compile_ours(config: QConfig, envs: AbstractEnv, arguments: Arguments) -> Contestant:
-    """Chunks of training, timed once replay is full."""
+    """Chunks of training, timed once replay is full and some of training is over."""
     stage, keys = QLearner(config), jax.random.split(jax.random.key(0), arguments.seeds)
     init = jax.jit(jax.vmap(lambda key, env: stage.init(env, key=key)))
     like = jax.eval_shape(init, keys, envs)
@@ -164,10 +168,13 @@ def compile_ours(config: QConfig, envs: AbstractEnv, arguments: Arguments) -> Co
     compile_seconds = time.perf_counter() - begun
     to_fill = max(config.capacity, config.learning_starts) / stage.steps_per_update
     warm_ups = math.ceil(to_fill / arguments.updates) + 1
+    later = round(arguments.progress * stage.num_updates)
 
     def take_time() -> Timing:
         state, seconds, metrics = init(keys, envs), [], {}
         for chunk in range(warm_ups + arguments.repeats):
+            if chunk == warm_ups - 1:  # one more to get used to it
+                state = eqx.tree_at(lambda s: s.updates, state, jnp.full_like(state.updates, later))
             begun = time.perf_counter()
             state, metrics = jax.block_until_ready(program(state, envs, keys, jnp.int32(chunk * arguments.updates)))
             seconds.append((time.perf_counter() - begun) / arguments.updates)

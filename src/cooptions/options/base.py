@@ -57,7 +57,8 @@ class AbstractOptions(eqx.Module):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, " agent"]:
-        """What one option would have its agents do; a set whose options are costly works out that one alone."""
+        """What one option would have its agents do, and anything where it is -1 and none is asked; a set whose options
+        are costly works out that one alone."""
         return self.actions(agent_states, observation, action_mask)[option]
 
     @property

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from cooptions.learners.choice import greedy
 from cooptions.learners.networks import Network, NetworkConfig, apply_team
 from cooptions.options.base import AbstractOptions, Option
+from cooptions.rarely import where_needed
 
 
 class OptionSet(AbstractOptions):
@@ -51,8 +52,12 @@ class OptionSet(AbstractOptions):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, " agent"]:
-        network = jax.tree.map(lambda leaf: leaf[option], self.network)
-        return self._greedy(network, observation, action_mask)
+        """Of many environments only those that ask have theirs worked out: each copies a network of its own."""
+
+        def answer(networks: Network, option: Int[Array, ""], *seen: Array) -> Int[Array, " agent"]:
+            return self._greedy(jax.tree.map(lambda leaf: leaf[option], networks), *seen)
+
+        return where_needed(answer, self.network, option >= 0, option, observation, action_mask)
 
     def _greedy(
         self, network: Network, observation: Shaped[Array, "agent *shape"], action_mask: Bool[Array, "agent action"]
