@@ -158,10 +158,9 @@ def test_cooks_copy_the_target_network_as_often_as_foragers(name):
 
 
 @pytest.mark.parametrize("name", ["iql", "vdn"])
-def test_mended_learners_are_the_papers_but_for_what_is_mended(name):
-    (foraging, cooking), (plain, plain_cooking) = LEARNERS[f"{name}-plus"], LEARNERS[name]
-    assert foraging == replace(plain, trace=0.9)
-    assert cooking == replace(plain_cooking, network=replace(plain_cooking.network, normalised=True))
+def test_learners_with_layer_normalisation_are_else_the_papers(name):
+    for learner, plain in zip(LEARNERS[f"{name}-ln"], LEARNERS[name], strict=True):
+        assert learner == replace(plain, network=replace(plain.network, normalised=True))
 
 
 @pytest.mark.parametrize("name", ["ippo", "mappo"])

@@ -69,21 +69,18 @@ def summed(learner: QConfig) -> QConfig:
     return replace(learner, mixer="sum")
 
 
-_PLUS, _PLUS_FOR_PICTURES = replace(IQL, trace=0.9), normalised(IQL_FOR_PICTURES)
-"""The paper's learner, mended by what was seen to help: see docs/learning.md."""
-
 LEARNERS: dict[str, tuple[Learner, Learner]] = {
     "iql": (IQL, IQL_FOR_PICTURES),
     "vdn": (summed(IQL), summed(IQL_FOR_PICTURES)),
     "iql-ns": (apart(IQL), apart(IQL_FOR_PICTURES)),
     "vdn-ns": (apart(summed(IQL)), apart(summed(IQL_FOR_PICTURES))),
-    "iql-plus": (_PLUS, _PLUS_FOR_PICTURES),
-    "vdn-plus": (summed(_PLUS), summed(_PLUS_FOR_PICTURES)),
+    "iql-ln": (normalised(IQL), normalised(IQL_FOR_PICTURES)),
+    "vdn-ln": (normalised(summed(IQL)), normalised(summed(IQL_FOR_PICTURES))),
     "ippo": (_PPO, _PPO_FOR_PICTURES),
     "mappo": (replace(_PPO, critic="joint"), replace(_PPO_FOR_PICTURES, critic="joint")),
 }
 """Ways to learn a task, for environments that show vectors and for those that show pictures. Agents share a network,
-but for `-ns` ("not shared", as others call it); `-plus` are those of the paper, mended."""
+but for `-ns` ("not shared", as others call it); `-ln` have layer normalisation."""
 
 PRESETS: dict[str, Config] = {
     "quick": Config(

@@ -9,7 +9,7 @@ from cooptions.errors import ArtifactError, ConfigError
 from cooptions.progress import Progress
 from cooptions.reproduction import estimates
 from cooptions.reproduction.estimates import Speeds, group_bytes, plan_summary, plan_table
-from cooptions.reproduction.figures import scenario_rows
+from cooptions.reproduction.figures import PAPER
 from cooptions.reproduction.plan import Places, make_plan
 from cooptions.reproduction.results import Result, result_path, write_result
 from cooptions.reproduction.rows import Block, Row
@@ -57,7 +57,7 @@ def test_methods_that_share_a_program_learn_together_and_others_do_not(places):
 
 
 def test_all_option_methods_of_a_scenario_of_the_paper_are_one_program(places):
-    plan = make_plan(dict.fromkeys(scenario_rows("lbf-15x15-4p-3f"), 10), places)
+    plan = make_plan(dict.fromkeys(PAPER.rows_in("lbf-15x15-4p-3f"), 10), places)
     assert [len({block.row for block in group.blocks}) for group in plan.groups] == [1, 1, 1, 1, 5]
     assert plan.groups[-1].num_seeds == 50
 

@@ -157,10 +157,10 @@ def test_claims_are_the_papers():
     apart = [each for each in every if each.hypothesis == "H1-ns"]
     assert {each.right for each in apart} == {"iql-ns", "vdn-ns"}
     assert all(method.startswith("iql-ns+") for each in apart for method in each.left)
-    mended = [each for each in every if each.hypothesis in ("H1-plus", "H2-plus")]
-    rivals = ("iql-plus", "vdn-plus", "ippo", "mappo", "iql-plus+kron", "iql-plus+rjs")
-    assert {each.right for each in mended} == set(rivals)
-    assert all(method.startswith("iql-plus+") for each in mended for method in each.left)
+    mended = [each for each in every if each.hypothesis in ("H1-ln", "H2-ln")]
+    assert {each.right for each in mended} == {"iql-ln", "vdn-ln", "ippo", "iql-ln+kron", "iql-ln+rjs"}
+    assert all(method.startswith("iql-ln+") for each in mended for method in each.left)
+    assert all(each.scenario.startswith("overcooked") for each in mended)
     summed = {(each.left, each.right) for each in every if each.hypothesis == "H1-vdn"}
     assert summed == {(("vdn+iaro", "vdn+hit"), right) for right in ("iql", "vdn", "ippo", "mappo")}
     control = [each for each in every if each.hypothesis == "control"]

@@ -15,10 +15,13 @@ from cooptions.reproduction.plan import Places
 from cooptions.reproduction.results import Result, by_own_score, read_results
 from cooptions.reproduction.rows import Block, Row, fraction_suffix
 
+FORAGING = ("lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f")
+KITCHENS = ("overcooked-counter_circuit", "overcooked-forced_coord", "overcooked-asymm_advantages")
+
 
 @dataclass(frozen=True)
 class Lineup:
-    """Methods that are compared with one another in every scenario, and what is claimed of them."""
+    """Methods that are compared with one another, and what is claimed of them."""
 
     title: str
     beats_none: str
@@ -30,10 +33,19 @@ class Lineup:
     beats_others: str = ""
     others: tuple[str, ...] = ()
     """Options from other representations."""
+    scenarios: tuple[str, ...] = (*FORAGING, *KITCHENS)
 
     @property
     def methods(self) -> tuple[str, ...]:
         return (*self.baselines, *self.relative, *self.others)
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        return tuple(row for scenario in self.scenarios for row in self.rows_in(scenario))
+
+    def rows_in(self, scenario: str) -> tuple[Row, ...]:
+        """Every method in one scenario; MAPPO in foraging alone, as in the paper."""
+        return tuple(Row(scenario, method) for method in self.methods if method != "mappo" or scenario in FORAGING)
 
 
 def kinds_of_options(title: str, suffix: str, *baselines: str) -> Lineup:
@@ -46,7 +58,9 @@ def kinds_of_options(title: str, suffix: str, *baselines: str) -> Lineup:
 
 PAPER = kinds_of_options("all methods", "", "iql", "vdn", "ippo", "mappo")
 APART = kinds_of_options("agents that share no network", "-ns", "iql-ns", "vdn-ns")
-MENDED = kinds_of_options("mended learners", "-plus", "iql-plus", "vdn-plus", "ippo", "mappo")
+NORMALISED = replace(
+    kinds_of_options("learners with layer normalisation", "-ln", "iql-ln", "vdn-ln", "ippo"), scenarios=KITCHENS
+)
 SUMMED = Lineup(
     title="options added to VDN", beats_none="H1-vdn", baselines=PAPER.baselines, relative=("vdn+iaro", "vdn+hit")
 )
@@ -55,16 +69,14 @@ CONTROL = Lineup(title="a control", beats_none="control", baselines=("iql+wander
 LINEUPS: dict[str, Lineup] = {
     "curves": PAPER,
     "curves-ns": APART,
-    "curves-plus": MENDED,
+    "curves-ln": NORMALISED,
     "curves-vdn": SUMMED,
     "curves-control": CONTROL,
 }
 """By the name of their figures. The paper's comparison; the same with agents that share no network, as the paper does
-not say which it means; and three of ours: the same with learners that are mended, whether options help VDN, too, and
-whether it matters where they lead, or only that the team leaves its policy together for as long."""
-
-FORAGING = ("lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f")
-KITCHENS = ("overcooked-counter_circuit", "overcooked-forced_coord", "overcooked-asymm_advantages")
+not say which it means; and three of ours: the same with layer normalisation in the kitchens, which mends VDN there,
+whether options help VDN, too, and whether it matters where they lead, or only that the team leaves its policy together
+for as long."""
 
 COUNTS = {FORAGING[1]: (2, 6, 10, 0), KITCHENS[0]: (10, 20, 0)}
 """Numbers of options, besides none; 0 for all, which are 20 in foraging and 40 in Overcooked."""
@@ -77,11 +89,6 @@ STYLES = {
     for method, style in method_styles((*lineup.relative, *lineup.baselines, *lineup.others)).items()
 }
 """A method looks the same in every figure."""
-
-
-def scenario_rows(scenario: str, lineup: Lineup = PAPER) -> tuple[Row, ...]:
-    """Every method of a line-up in one scenario; MAPPO in foraging alone, as in the paper."""
-    return tuple(Row(scenario, method) for method in lineup.methods if method != "mappo" or scenario in FORAGING)
 
 
 def count_rows(scenario: str, method: str) -> tuple[Row, ...]:
@@ -210,20 +217,18 @@ def _count(result: Result) -> int:
 
 def _curves(scenario: str, lineup: Lineup) -> AbstractFigure:
     plot = partial(plot_two_panels, lineup)
-    return ScoreFigure(f"downstream task: {lineup.title}", scenario_rows(scenario, lineup), plot)
+    return ScoreFigure(f"downstream task: {lineup.title}", lineup.rows_in(scenario), plot)
 
 
 def _score_figures() -> dict[str, AbstractFigure]:
-    scenarios = (*FORAGING, *KITCHENS)
-    every = tuple(row for scenario in scenarios for row in scenario_rows(scenario))
     counted = {method: tuple(row for scenario in COUNTS for row in count_rows(scenario, method)) for method in COUNTED}
     return {
         **{
             f"{name}-{scenario}": _curves(scenario, lineup)
             for name, lineup in LINEUPS.items()
-            for scenario in scenarios
+            for scenario in lineup.scenarios
         },
-        "returns": ScoreFigure("episodic returns in six scenarios", every, plot_all, metric="return"),
+        "returns": ScoreFigure("episodic returns in six scenarios", PAPER.rows, plot_all, metric="return"),
         **{
             f"option-counts-{method}": ScoreFigure("final scores by number of options", rows, plot_counts, seeds=15)
             for method, rows in counted.items()

@@ -20,8 +20,8 @@ CLAIMS = {
     "few": "Few options already help: 2 in foraging, 10 in Overcooked",
     "H1-ns": "H1 for agents that share no network (`-ns`)",
     "H2-ns": "H2 for agents that share no network",
-    "H1-plus": "H1 for mended learners (`-plus`, ours)",
-    "H2-plus": "H2 for mended learners",
+    "H1-ln": "H1 for learners with layer normalisation (`-ln`, ours)",
+    "H2-ln": "H2 for learners with layer normalisation",
     "H1-vdn": "H1 for options added to VDN, not IQL (ours)",
     "control": "Joint options beat wandering together for as long (ours)",
 }
@@ -77,7 +77,8 @@ def with_parts(text: str, evidence: Evidence) -> str:
 
 
 def verdict_table(evidence: Evidence) -> str:
-    """Each claim: over all scenarios, and in each. Of several shares of the paper's steps the largest counts."""
+    """Each claim: over all scenarios, and in each where it is made. Of several shares of the paper's steps the largest
+    counts."""
     scenarios = list(dict.fromkeys(claim.scenario for claim in claims()))
     lines = []
     for name, sentence in CLAIMS.items():
@@ -101,7 +102,7 @@ def comparison_table(evidence: Evidence) -> str:
 def _with_caveat(verdicts: Sequence[Verdict]) -> str:
     """One verdict of several. What was decided by the options of one discovery says so: how much discoveries differ no
     interval knows. A claim holds by all of its comparisons, and fails by any of them."""
-    told = summary(verdicts)
+    told = summary(verdicts) if verdicts else ""
     doubtful = [_of_one_discovery(each) for each in verdicts if each.verdict == told]
     if (told == HOLDS and any(doubtful)) or (told == FAILS and all(doubtful)):
         return f"{told} (one discovery)"

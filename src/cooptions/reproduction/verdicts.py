@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cooptions.evaluation import Estimate, final_iqm
-from cooptions.reproduction.figures import COUNTED, COUNTS, FORAGING, KITCHENS, LINEUPS, Lineup, scenario_rows
+from cooptions.reproduction.figures import COUNTED, COUNTS, FORAGING, LINEUPS, Lineup
 from cooptions.reproduction.results import Result
 from cooptions.reproduction.rows import method_label
 
@@ -64,12 +64,11 @@ class Verdict:
 def claims() -> list[Claim]:
     """All of them, in the order of the paper; then the first two, or the first, of every other line-up."""
     paper, *more = LINEUPS.values()
-    scenarios = (*FORAGING, *KITCHENS)
     return [
         *_options_beat(paper),
         *(
             Claim("H3", scenario, ("iql+iaro",), "iql+iaro-scalar", equal if scenario in FORAGING else better)
-            for scenario in scenarios
+            for scenario in paper.scenarios
         ),
         *(
             Claim("few", scenario, tuple(method_label(method, counts[0]) for method in COUNTED), "iql")
@@ -81,11 +80,10 @@ def claims() -> list[Claim]:
 
 def _options_beat(lineup: Lineup) -> list[Claim]:
     """That options from relative representations beat the baselines, and other options."""
-    rows = [row for scenario in (*FORAGING, *KITCHENS) for row in scenario_rows(scenario, lineup)]
     return [
         Claim(name, row.scenario, lineup.relative, row.method)
         for name, beaten in ((lineup.beats_none, lineup.baselines), (lineup.beats_others, lineup.others))
-        for row in rows
+        for row in lineup.rows
         if row.method in beaten
     ]
 
