@@ -8,13 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cooptions.envs.grid import Grid
 from cooptions.envs.overcooked import Overcooked
 from cooptions.envs.probe import PROBES, Masked
 from cooptions.envs.rollout import start, tick
 from cooptions.errors import ConfigError
 from cooptions.learners.advantages import advantages, masked_mean, policy_losses, standardise, value_losses
 from cooptions.learners.networks import NetworkConfig
-from cooptions.learners.ppo import Batch, Ppo, PpoConfig, joint_view
+from cooptions.learners.ppo import Batch, DrawingConfig, Ppo, PpoConfig, joint_view
+from cooptions.options.handmade import handmade_options
+from cooptions.options.macro import MacroConfig
 from cooptions.training import train
 
 NETWORK = NetworkConfig(hidden=(16, 16), shared=True)
@@ -259,7 +262,74 @@ def test_pictures_are_learned_from(critic):
     )
 
 
+MEETING = Grid(height=5, width=5, num_agents=2, task="meet")
+WITH_OPTIONS = MacroConfig().around(MEETING, handmade_options(MEETING), foresight=False)
+
+
+def collected(chance, progress=0.0):
+    """A rollout with options, at some time of training."""
+    learner = Ppo(dataclasses.replace(SMALL, network=MEMORY, rollout=20, choice=DrawingConfig(chance=chance)))
+
+    @jax.jit
+    def collect(key):
+        state = learner.init(WITH_OPTIONS, key=key)
+        state = eqx.tree_at(lambda s: s.updates, state, jnp.int32(progress * learner.num_updates))
+        state, batch, metrics = learner.collect(state, WITH_OPTIONS, key=key)
+        _, log_policy = learner.log_policy(
+            state.networks.actor,
+            batch.memory.actor,
+            batch.ticks.observation,
+            batch.ticks.action_mask,
+            batch.ticks.first,
+        )
+        return state, batch, log_policy, metrics
+
+    return learner, *collect(jax.random.key(0))
+
+
+def test_policies_are_of_primitives_and_options_do_what_they_do_for_certain():
+    _, state, batch, log_policy, metrics = collected(0.3)
+    ticks, num = batch.ticks, MEETING.num_actions
+    assert log_policy.shape[-1] == ticks.action_mask.shape[-1] == state.networks.actor.head.weights[0].shape[-1] == num
+    assert bool((ticks.action < num).all())
+    available = jnp.take_along_axis(ticks.action_mask, ticks.action[..., None], axis=-1)
+    assert bool(available[ticks.valid].all())
+    led = np.asarray(ticks.log_probability) == 0.0
+    assert 0.3 < led[np.asarray(ticks.valid)].mean() < 0.95
+    assert (led[..., 0] == led[..., 1]).all(), "the team follows an option together"
+    own = np.take_along_axis(np.asarray(log_policy), np.asarray(ticks.action)[..., None], axis=-1)[..., 0]
+    chosen = ~led & np.asarray(ticks.valid)[..., None]
+    np.testing.assert_allclose(np.asarray(ticks.log_probability)[chosen], own[chosen], atol=1e-5)
+    assert float(metrics["led"]) > 0.2
+    assert float(state.merit.led.sum()) > 0
+
+
+@pytest.mark.parametrize(("chance", "progress"), [(0.0, 0.0), (0.5, 1.0)])
+def test_options_are_drawn_by_chance_which_falls_to_none(chance, progress):
+    _, _, batch, _, metrics = collected(chance, progress)
+    assert float(metrics["led"]) == 0.0
+    assert bool((batch.ticks.log_probability < 0).all())
+
+
+def test_what_an_option_did_well_becomes_likelier_and_what_it_did_badly_is_left_alone():
+    """The policy of now would have done it with a chance of 0.2: the ratio of probabilities is as small."""
+    gradient = jax.vmap(jax.grad(lambda ratio, advantage: policy_losses(ratio, advantage, 0.2)))
+    np.testing.assert_allclose(gradient(jnp.array([0.2, 0.2]), jnp.array([1.0, -1.0])), [-1.0, 0.0])
+
+
+def test_evaluated_teams_follow_no_option():
+    learner, state, *_ = collected(0.5)
+    timestep = STARTS(WITH_OPTIONS, 64, key=jax.random.key(1)).timestep
+    memory, first = learner.init_memory(WITH_OPTIONS, 64), jnp.ones(64, bool)
+    _, action = learner.act(learner.policy(state), memory, timestep, first, key=jax.random.key(2))
+    assert bool((action < MEETING.num_actions).all())
+
+
 def test_wrong_values_name_the_field():
+    with pytest.raises(ConfigError, match="choice.chance must lie in"):
+        DrawingConfig(chance=1.5)
+    with pytest.raises(ConfigError, match="choice.merit_share must lie in"):
+        DrawingConfig(merit_share=-0.1)
     with pytest.raises(ConfigError, match="minibatches must divide num_envs = 64"):
         PpoConfig(minibatches=3)
     with pytest.raises(ConfigError, match="steps must be at least"):

@@ -96,7 +96,7 @@ def choose(
     if config.exploration == "shared" and config.option_share > 0:
         chance = epsilon * config.option_share * (1.0 if weights is None else weights.sum())
         own = draw_together(timestep, own, chance, key=team_key, weights=weights)
-    return _going_on(config, values, timestep, own)
+    return follow(timestep, own, _willing(config, values, timestep) if config.valued else None)
 
 
 def draw_together(
@@ -129,20 +129,32 @@ def _draw(
     return jax.random.categorical(key, jnp.where(offered, jnp.log(likely), -jnp.inf))
 
 
-def _going_on(
-    config: ChoiceConfig, values: Float[Array, "env agent action"], timestep: TimeStep, action: Int[Array, "env agent"]
+def follow(
+    timestep: TimeStep, action: Int[Array, "env agent"], willing: Bool[Array, "env agent"] | None = None
 ) -> Int[Array, "env agent"]:
-    """Members of an active option vote for it as long as it is worth nearly as much to them as their best choice."""
+    """Members of an active option vote for it, all or those who are willing; the others do what they chose."""
+    macro, mask = timestep.macro, timestep.action_mask
+    assert macro is not None, "there are no options to follow"
+    going_on = _vote_to_go_on(timestep)
+    led = (macro.active >= 0)[:, None] & jnp.take_along_axis(mask, going_on, axis=2)[..., 0]
+    return jnp.where(led if willing is None else led & willing, going_on[..., 0], action)
+
+
+def _willing(
+    config: ChoiceConfig, values: Float[Array, "env agent action"], timestep: TimeStep
+) -> Bool[Array, "env agent"]:
+    """To whom an active option is worth nearly as much as the best choice."""
+    best = jnp.where(timestep.action_mask, values, -jnp.inf).max(axis=-1)
+    value = jnp.take_along_axis(values, _vote_to_go_on(timestep), axis=2)[..., 0]
+    return value >= best - config.patience * jnp.abs(best)
+
+
+def _vote_to_go_on(timestep: TimeStep) -> Int[Array, "env agent 1"]:
+    """The action that is a vote for the active option, if there is one."""
     macro, mask = timestep.macro, timestep.action_mask
     assert macro is not None
     num_primitives = mask.shape[-1] - macro.continues.shape[-1]
-    going_on = jnp.broadcast_to((num_primitives + jnp.maximum(macro.active, 0))[:, None, None], (*action.shape, 1))
-    led = (macro.active >= 0)[:, None] & jnp.take_along_axis(mask, going_on, axis=2)[..., 0]
-    if config.valued:
-        best = jnp.where(mask, values, -jnp.inf).max(axis=-1)
-        value = jnp.take_along_axis(values, going_on, axis=2)[..., 0]
-        led &= value >= best - config.patience * jnp.abs(best)
-    return jnp.where(led, going_on[..., 0], action)
+    return jnp.broadcast_to((num_primitives + jnp.maximum(macro.active, 0))[:, None, None], (*mask.shape[:2], 1))
 
 
 def _primitive(mask: Bool[Array, "env agent action"], macro: MacroStep) -> Bool[Array, " action"]:

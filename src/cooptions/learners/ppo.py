@@ -12,14 +12,33 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import training_reward
 from cooptions.errors import require
-from cooptions.learners.acting import Acting, Step, act
+from cooptions.learners.acting import Acting, Step, act, active_option
 from cooptions.learners.advantages import advantages, masked_mean, policy_losses, standardise, value_losses
 from cooptions.learners.base import AbstractLearner, LearnerConfig
+from cooptions.learners.choice import draw_together, follow
+from cooptions.learners.merit import Merit
 from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_team
 from cooptions.training import Metrics
 from cooptions.types import TimeStep
 
 Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class DrawingConfig:
+    """How often a team follows joint options. Without options in the environment, nothing here matters."""
+
+    chance: float = 0.02
+    """With which chance the team, with one coin, draws an option at a step where none is active; at first, and falling
+    to 0 over training."""
+    merit_share: float = 0.8
+    """How many of the options drawn are drawn by what each has earned (`Merit`); the others are drawn alike."""
+    yields: bool = True
+    """Whether options are drawn the less often, the less a step under them earns than one of the team by itself."""
+
+    def __post_init__(self) -> None:
+        require(0 <= self.chance <= 1, f"choice.chance must lie in [0, 1], not {self.chance}")
+        require(0 <= self.merit_share <= 1, f"choice.merit_share must lie in [0, 1], not {self.merit_share}")
 
 
 @dataclass(frozen=True)
@@ -53,6 +72,8 @@ class PpoConfig(LearnerConfig):
     evaluation: Literal["greedy", "sampled"] = "greedy"
     """Whether an evaluated agent takes its likeliest action, or draws one as in training. The likeliest actions
     can make far less of a team: see docs/learning.md."""
+    choice: DrawingConfig = field(default_factory=DrawingConfig)
+    """What joint options are for, where the environment has any."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,7 +108,8 @@ class Tick(eqx.Module):
     """An environment at one time, what was done there, and what that brought.
 
     `first` marks the beginning of an episode. A tick that is not `valid` is the end of one: what is done there is
-    ignored, and leads to the beginning of the next.
+    ignored, and leads to the beginning of the next. `log_probability` is that of the action to whoever chose it: the
+    agent, or an option, which does what it does for certain.
     """
 
     observation: Shaped[Array, "*batch_agent_and_shape"]
@@ -124,19 +146,25 @@ class PpoState(eqx.Module):
     team: Acting
     """What it remembers is what the policy does."""
     critic_memory: Float[Array, "env agent memory"]
+    merit: Merit
     updates: Int[Array, ""]
 
 
 @dataclass(frozen=True)
 class Ppo(AbstractLearner[PpoState]):
-    """PPO on any environment; joint options are actions like others to it."""
+    """PPO on any environment. Policies are of primitives alone: joint options explore.
+
+    The team follows one now and then. What it does meanwhile is, to PPO, what an older policy might have done: the
+    ratio of probabilities says how much the policy of now has to do with it, and as that is small at first, what an
+    option did well becomes likelier, while what it did badly is left alone (`policy_losses`).
+    """
 
     config: PpoConfig
 
     def init(self, data: AbstractEnv, *, key: PRNGKeyArray) -> PpoState:
         config, env = self.config, data
         actor_key, critic_key, env_key = jax.random.split(key, 3)
-        actor = init_team(env, config.network, env.num_actions, key=actor_key)
+        actor = init_team(env, config.network, _num_primitives(env), key=actor_key)
         critic = init_team(env, config.network, 1, key=critic_key, view=self._view)
         memory = self.init_memory(env, config.num_envs)
         return PpoState(
@@ -144,6 +172,7 @@ class Ppo(AbstractLearner[PpoState]):
             optimiser=Both(config.optimiser.init(actor), config.optimiser.init(critic)),
             team=Acting.begin(env, memory, key=env_key),
             critic_memory=memory,
+            merit=Merit.none(config.num_envs, env.num_options),
             updates=jnp.int32(0),
         )
 
@@ -166,40 +195,49 @@ class Ppo(AbstractLearner[PpoState]):
         *,
         key: PRNGKeyArray,
     ) -> tuple[Float[Array, "env agent memory"], Int[Array, "env agent"]]:
-        memory, log_policy = self.log_policy(
-            policy, memory, timestep.observation[None], timestep.action_mask[None], first[None]
-        )
+        mask = _own_choices(timestep)
+        memory, log_policy = self.log_policy(policy, memory, timestep.observation[None], mask[None], first[None])
         if self.config.evaluation == "greedy":
             return memory, jnp.argmax(log_policy[0], axis=-1)
         return memory, jax.random.categorical(key, log_policy[0])
 
     def collect(self, state: PpoState, env: AbstractEnv, *, key: PRNGKeyArray) -> tuple[PpoState, Batch, Metrics]:
         """Let the team act for a rollout, and judge afterwards, all at once, how well it did."""
-        frames = state.updates * self.steps_per_update
+        choice, frames = self.config.choice, state.updates * self.steps_per_update
+        weights = state.merit.weights(choice.merit_share, yields=choice.yields)
+        chance = choice.chance * (1 - state.updates / self.num_updates) * weights.sum()
 
         def decide(memory: Array, timestep: TimeStep, first: Array, key: PRNGKeyArray) -> tuple[Array, Array, Array]:
+            mask = _own_choices(timestep)
             memory, log_policy = self.log_policy(
-                state.networks.actor, memory, timestep.observation[None], timestep.action_mask[None], first[None]
+                state.networks.actor, memory, timestep.observation[None], mask[None], first[None]
             )
-            action = jax.random.categorical(key, log_policy[0])
-            return memory, action, _taken(log_policy[0], action)
+            if timestep.macro is None:
+                own = jax.random.categorical(key, log_policy[0])
+                return memory, own, _taken(log_policy[0], own)
+            own_key, team_key = jax.random.split(key)
+            own = jax.random.categorical(own_key, log_policy[0])
+            action = follow(timestep, draw_together(timestep, own, chance, key=team_key, weights=weights))
+            return memory, action, jnp.where(action == own, _taken(log_policy[0], own), 0.0)
 
-        def keep(step: Step, log_probability: Array) -> Tick:
-            return Tick(
+        def keep(step: Step, log_probability: Array) -> tuple[Tick, Array]:
+            tick = Tick(
                 observation=step.before.observation,
-                action_mask=step.before.action_mask,
+                action_mask=_own_choices(step.before),
                 first=step.first,
                 valid=~step.before.last,
-                action=step.action,
+                action=_executed(env, step),
                 log_probability=log_probability,
                 reward=training_reward(env, step.after, frames),
                 discount=step.after.discount,
             )
+            return tick, active_option(step.after)
 
-        team, ticks, metrics = act(env, state.team, self.config.rollout, decide, keep, key=key)
+        team, (ticks, active), metrics = act(env, state.team, self.config.rollout, decide, keep, key=key)
         critic_memory, value, advantage = self.judge(state, ticks, team)
         batch = Batch(ticks, value, advantage, Both(state.team.memory, state.critic_memory))
-        state = eqx.tree_at(lambda s: (s.team, s.critic_memory), state, (team, critic_memory))
+        merit = state.merit.after(active, ticks.first, ticks.reward)
+        state = eqx.tree_at(lambda s: (s.team, s.critic_memory, s.merit), state, (team, critic_memory, merit))
         return state, batch, metrics | {"reward": ticks.reward.mean()}
 
     def judge(
@@ -301,6 +339,25 @@ def joint_view(observation: Shaped[Array, "time env agent *shape"]) -> Shaped[Ar
     """
     turned = [jnp.roll(observation, -agent, axis=2) for agent in range(observation.shape[2])]
     return jnp.concatenate(turned, axis=-1)
+
+
+def _num_primitives(env: AbstractEnv) -> int:
+    return env.num_actions - env.num_options
+
+
+def _own_choices(timestep: TimeStep) -> Bool[Array, "env agent primitive"]:
+    """The primitives that an agent free to choose may do."""
+    if timestep.macro is None:
+        return timestep.action_mask
+    return timestep.macro.choices[..., : timestep.action_mask.shape[-1] - timestep.macro.continues.shape[-1]]
+
+
+def _executed(env: AbstractEnv, step: Step) -> Int[Array, "env agent"]:
+    """What was done, by an agent's own choice or an option's; a vote in vain is to stand still."""
+    if step.after.macro is None:
+        return step.action
+    done = step.after.macro.action
+    return jnp.where(done < _num_primitives(env), done, env.noop)
 
 
 def _taken(log_policy: Float[Array, "*batch action"], action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
