@@ -1,5 +1,6 @@
 """Learning a task: when it is evaluated, what is scored, and that a seed that diverges is nobody else's matter."""
 
+import json
 from dataclasses import dataclass, field, replace
 
 import equinox as eqx
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Float
 
+from cooptions.artifacts import config_json
 from cooptions.cli import main
+from cooptions.config import read_config
 from cooptions.envs.probe import Matching, Recall
 from cooptions.envs.rollout import start
 from cooptions.envs.wrapper import AbstractWrapper
@@ -155,6 +158,13 @@ def test_scores_of_training_count_episodes_not_updates():
 def test_cooks_copy_the_target_network_as_often_as_foragers(name):
     """And not every 100 updates, as the paper does: see below what becomes of them."""
     assert [learner.target_interval for learner in LEARNERS[name]] == [10, 10]
+
+
+@pytest.mark.parametrize("name", [name for each in LEARNERS for name in (each, f"{each}+wander")])
+def test_what_is_written_of_a_method_is_read_again(name):
+    config = preset("lbf-8x8-2p-2f")
+    config = with_parts(config, LEARNING_SWAPS["method"][name](config))
+    assert read_config(json.loads(json.dumps(config_json(config)))) == config
 
 
 @pytest.mark.parametrize("name", ["iql", "vdn"])

@@ -17,6 +17,7 @@ from cooptions.laplacian import Basis, Laplacian, Nystrom
 from cooptions.learners import Learner
 from cooptions.learners.choice import ChoiceConfig
 from cooptions.learners.networks import NetworkConfig
+from cooptions.learners.ppo import DrawingConfig
 from cooptions.learning import LearningConfig
 from cooptions.options.base import Option
 from cooptions.options.macro import MacroConfig
@@ -148,5 +149,6 @@ _CLASSES = (
     MacroConfig,
     *get_args(Learner),
     ChoiceConfig,
+    DrawingConfig,
     NetworkConfig,
 )

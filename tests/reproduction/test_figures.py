@@ -98,11 +98,12 @@ def test_every_figure_of_the_paper_is_there():
         "eigenvectors-corner", "n-distance", "ceo", "heterogeneous",
     }  # fmt: skip
     for scenario in (*FORAGING, *KITCHENS):
-        kinds = ("curves", "curves-ns", "curves-vdn")
-        shared, apart, summed = (REPRODUCTIONS[f"{kind}-{scenario}"].rows for kind in kinds)
-        assert {row.scenario for row in (*shared, *apart, *summed)} == {scenario}
+        kinds = ("curves", "curves-ns", "curves-vdn", "curves-ippo")
+        shared, apart, summed, by_ppo = (REPRODUCTIONS[f"{kind}-{scenario}"].rows for kind in kinds)
+        assert {row.scenario for row in (*shared, *apart, *summed, *by_ppo)} == {scenario}
         assert not any(row.method.split("+")[0] in ("iql", "vdn") for row in apart)
         assert {row.method for row in summed} - {row.method for row in shared} == {"vdn+iaro", "vdn+hit"}
+        assert {row.method for row in by_ppo} - {row.method for row in shared} == {"ippo+iaro", "ippo+hit"}
     for scenario in KITCHENS:
         shared, normalised = (REPRODUCTIONS[f"{kind}-{scenario}"].rows for kind in ("curves", "curves-ln"))
         assert [replace(row, method=row.method.replace("-ln", "")) for row in normalised] == list(shared)

@@ -161,8 +161,10 @@ def test_claims_are_the_papers():
     assert {each.right for each in mended} == {"iql-ln", "vdn-ln", "ippo", "iql-ln+kron", "iql-ln+rjs"}
     assert all(method.startswith("iql-ln+") for each in mended for method in each.left)
     assert all(each.scenario.startswith("overcooked") for each in mended)
-    summed = {(each.left, each.right) for each in every if each.hypothesis == "H1-vdn"}
-    assert summed == {(("vdn+iaro", "vdn+hit"), right) for right in ("iql", "vdn", "ippo", "mappo")}
+    for learner in ("vdn", "ippo"):
+        added = {(each.left, each.right) for each in every if each.hypothesis == f"H1-{learner}"}
+        options = f"{learner}+iaro", f"{learner}+hit"
+        assert added == {(options, right) for right in ("iql", "vdn", "ippo", "mappo")}
     control = [each for each in every if each.hypothesis == "control"]
     assert {each.right for each in control} == {"iql+wander"}
     assert {each.left for each in control} == {each.left for each in every if each.hypothesis == "H1"}

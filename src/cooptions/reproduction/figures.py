@@ -61,8 +61,14 @@ APART = kinds_of_options("agents that share no network", "-ns", "iql-ns", "vdn-n
 NORMALISED = replace(
     kinds_of_options("learners with layer normalisation", "-ln", "iql-ln", "vdn-ln", "ippo"), scenarios=KITCHENS
 )
-SUMMED = Lineup(
-    title="options added to VDN", beats_none="H1-vdn", baselines=PAPER.baselines, relative=("vdn+iaro", "vdn+hit")
+SUMMED, BY_PPO = (
+    Lineup(
+        title=f"options added to {name}",
+        beats_none=f"H1-{learner}",
+        baselines=PAPER.baselines,
+        relative=(f"{learner}+iaro", f"{learner}+hit"),
+    )
+    for learner, name in (("vdn", "VDN"), ("ippo", "IPPO"))
 )
 CONTROL = Lineup(title="a control", beats_none="control", baselines=("iql+wander",), relative=PAPER.relative)
 
@@ -71,12 +77,13 @@ LINEUPS: dict[str, Lineup] = {
     "curves-ns": APART,
     "curves-ln": NORMALISED,
     "curves-vdn": SUMMED,
+    "curves-ippo": BY_PPO,
     "curves-control": CONTROL,
 }
 """By the name of their figures. The paper's comparison; the same with agents that share no network, as the paper does
-not say which it means; and three of ours: the same with layer normalisation in the kitchens, which mends VDN there,
-whether options help VDN, too, and whether it matters where they lead, or only that the team leaves its policy together
-for as long."""
+not say which it means; and four of ours: the same with layer normalisation in the kitchens, which mends VDN there,
+whether options help VDN or IPPO, too, and whether it matters where they lead, or only that the team leaves its policy
+together for as long."""
 
 COUNTS = {FORAGING[1]: (2, 6, 10, 0), KITCHENS[0]: (10, 20, 0)}
 """Numbers of options, besides none; 0 for all, which are 20 in foraging and 40 in Overcooked."""

@@ -23,6 +23,7 @@ CLAIMS = {
     "H1-ln": "H1 for learners with layer normalisation (`-ln`, ours)",
     "H2-ln": "H2 for learners with layer normalisation",
     "H1-vdn": "H1 for options added to VDN, not IQL (ours)",
+    "H1-ippo": "H1 for options added to IPPO, not IQL (ours)",
     "control": "Joint options beat wandering together for as long (ours)",
 }
 
