@@ -57,6 +57,8 @@ _BRIEF = (
     f"--learning.learner.steps 2000000 {_FLOAT}"
 )
 _FORAGE_BRIEFLY = f"lbf-15x15-4p-3f --seeds 5 {_LITTLE} 1000000"
+_FORAGE_LONGER = f"lbf-15x15-4p-3f --seeds 5 {_LITTLE} 3000000"
+_FIVE_APPLES = "lbf-15x15-4p-5f --seeds 5"
 _FORAGE_BY_PPO = f"lbf-15x15-4p-3f --seeds 5 {_LITTLE_PPO} 1000000"
 _TRACE = "--learning.learner.trace"
 _NORMALISED = "--learning.learner.network.normalised"
@@ -101,6 +103,11 @@ STUDIES: dict[str, dict[str, str]] = {
         "iql+handmade": f"{_MEET} --seeds 5 --method iql+handmade",
         "iql+hit": f"{_MEET} --seeds 5 --method iql+hit {_TWO}",
     },
+    "meeting-ppo": {  # what it does without options is in meeting-apart
+        "ippo-ns+handmade": f"{_MEET_BY_PPO} --seeds 5 --method ippo+handmade",
+        "ippo-ns+hit": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO}",
+        "ippo-ns+wander": f"{_MEET_BY_PPO} --seeds 5 --method ippo+wander",
+    },
     "meeting-apart": {
         "iql-ns": f"{_MEET} --seeds 5 --method iql-ns",
         "vdn-ns": f"{_MEET} --seeds 5 --method vdn-ns",
@@ -128,6 +135,15 @@ STUDIES: dict[str, dict[str, str]] = {
         "iql, 0.9, normalised": f"{_FORAGE_BRIEFLY} --method iql {_TRACE} 0.9 {_NORMALISED}",
         "mappo": f"{_FORAGE_BY_PPO} --method mappo",
         "mappo, greedy": f"{_FORAGE_BY_PPO} --method mappo {_GREEDY}",
+    },
+    "longer-traces": {
+        "iql": f"{_FORAGE_LONGER} --method iql",
+        "iql, 0.9": f"{_FORAGE_LONGER} --method iql {_TRACE} 0.9",
+    },
+    "five-apples": {  # the paper's network, over all of its steps
+        "iql, 0.9": f"{_FIVE_APPLES} --method iql {_TRACE} 0.9",
+        "vdn, 0.9": f"{_FIVE_APPLES} --method vdn {_TRACE} 0.9",
+        **{method: f"{_FIVE_APPLES} --method {method}" for method in ("ippo", "mappo")},
     },
     "yielding": {  # the set is made by `cooptions discover lbf-15x15-4p-3f --method hit --seeds 1`, then `options`
         "iql": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 --method iql",
