@@ -9,11 +9,12 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.envs.rollout import uniform_action
 from cooptions.errors import require
+from cooptions.learners.merit import MeritConfig
 from cooptions.types import MacroStep, TimeStep
 
 
 @dataclass(frozen=True)
-class ChoiceConfig:
+class ChoiceConfig(MeritConfig):
     """What joint options are to a learner. Without options in the environment, nothing here matters."""
 
     valued: bool = False
@@ -25,11 +26,6 @@ class ChoiceConfig:
     option_share: float = 0.1
     """How many of the decisions that explore are an option, where the coin is shared. An option lasts many steps, so
     that it leads the team for a much larger share of them."""
-    merit_share: float = 0.8
-    """How many of the options drawn with a shared coin are drawn by what each has earned (`Merit`); the others are
-    drawn alike."""
-    yields: bool = True
-    """Whether options are drawn the less often, the less a step under them earns than one of the team by itself."""
     patience: float = 0.5
     """How much less than the best choice, relative to that, an active option may be worth to a member before it
     votes against going on; the environment's `keep` says how many must. 0 with `keep=all` is the paper's rule."""
@@ -37,8 +33,8 @@ class ChoiceConfig:
     """Whether options may be chosen when the team is evaluated."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(0 <= self.option_share <= 1, f"choice.option_share must lie in [0, 1], not {self.option_share}")
-        require(0 <= self.merit_share <= 1, f"choice.merit_share must lie in [0, 1], not {self.merit_share}")
         require(self.patience >= 0, f"choice.patience must not be negative, not {self.patience}")
 
     @property

@@ -1,10 +1,14 @@
 """What joint options have earned, and the team without them: options get the rewards that came while one led the team,
 and a part of those soon after."""
 
+from dataclasses import dataclass
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
+
+from cooptions.errors import require
 
 AFTERMATH = 0.9
 """How much of a reward an option is credited with, for each step since it led the team."""
@@ -16,6 +20,24 @@ GRACE = 1000.0
 """Steps under options for which they are taken to earn what the team does by itself."""
 FORGETTING = 0.999
 """How much of the record is kept from one update to the next: a team that learns meets other rewards."""
+
+
+@dataclass(frozen=True)
+class MeritConfig:
+    """Which joint options a team draws with one coin, by what they have earned."""
+
+    merit_share: float = 0.8
+    """How many of the options drawn with a shared coin are drawn by what each has earned (`Merit`); the others are
+    drawn alike."""
+    yields: bool = True
+    """Whether options are drawn the less often, the less a step under them earns than one of the team by itself."""
+
+    def __post_init__(self) -> None:
+        require(0 <= self.merit_share <= 1, f"choice.merit_share must lie in [0, 1], not {self.merit_share}")
+
+    def weights(self, merit: "Merit") -> Float[Array, " option"]:
+        """With which probability each is to be drawn; what is missing to 1 is that of none."""
+        return merit.weights(self.merit_share, yields=self.yields)
 
 
 class Merit(eqx.Module):

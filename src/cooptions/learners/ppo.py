@@ -16,7 +16,7 @@ from cooptions.learners.acting import Acting, Step, act, active_option
 from cooptions.learners.advantages import advantages, masked_mean, policy_losses, standardise, value_losses
 from cooptions.learners.base import AbstractLearner, LearnerConfig
 from cooptions.learners.choice import draw_together, follow
-from cooptions.learners.merit import Merit
+from cooptions.learners.merit import Merit, MeritConfig
 from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_team
 from cooptions.training import Metrics
 from cooptions.types import TimeStep
@@ -25,20 +25,16 @@ Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
-class DrawingConfig:
+class DrawingConfig(MeritConfig):
     """How often a team follows joint options. Without options in the environment, nothing here matters."""
 
     chance: float = 0.02
     """With which chance the team, with one coin, draws an option at a step where none is active; at first, and falling
     to 0 over training."""
-    merit_share: float = 0.8
-    """How many of the options drawn are drawn by what each has earned (`Merit`); the others are drawn alike."""
-    yields: bool = True
-    """Whether options are drawn the less often, the less a step under them earns than one of the team by itself."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(0 <= self.chance <= 1, f"choice.chance must lie in [0, 1], not {self.chance}")
-        require(0 <= self.merit_share <= 1, f"choice.merit_share must lie in [0, 1], not {self.merit_share}")
 
 
 @dataclass(frozen=True)
@@ -204,7 +200,7 @@ class Ppo(AbstractLearner[PpoState]):
     def collect(self, state: PpoState, env: AbstractEnv, *, key: PRNGKeyArray) -> tuple[PpoState, Batch, Metrics]:
         """Let the team act for a rollout, and judge afterwards, all at once, how well it did."""
         choice, frames = self.config.choice, state.updates * self.steps_per_update
-        weights = state.merit.weights(choice.merit_share, yields=choice.yields)
+        weights = choice.weights(state.merit)
         chance = choice.chance * (1 - state.updates / self.num_updates) * weights.sum()
 
         def decide(memory: Array, timestep: TimeStep, first: Array, key: PRNGKeyArray) -> tuple[Array, Array, Array]:

@@ -185,7 +185,7 @@ class QLearner(AbstractLearner[QState]):
         config = self.config
         epsilon = config.epsilon(state.updates)
         frames = state.updates * self.steps_per_update
-        weights = state.merit.weights(config.choice.merit_share, yields=config.choice.yields)
+        weights = config.choice.weights(state.merit)
 
         def decide(memory: Array, timestep: TimeStep, first: Array, key: PRNGKeyArray) -> tuple[Array, Array, None]:
             memory, values = self.values(state.network, memory, timestep.observation[None], first[None])
