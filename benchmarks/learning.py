@@ -106,6 +106,7 @@ STUDIES: dict[str, dict[str, str]] = {
     "meeting-ppo": {  # what it does without options is in meeting-apart
         "ippo-ns+handmade": f"{_MEET_BY_PPO} --seeds 5 --method ippo+handmade",
         "ippo-ns+hit": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO}",
+        "ippo-ns+hit, 0.05": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO} {_CHOICE}.chance 0.05",
         "ippo-ns+wander": f"{_MEET_BY_PPO} --seeds 5 --method ippo+wander",
     },
     "meeting-apart": {
