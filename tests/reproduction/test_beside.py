@@ -94,14 +94,14 @@ def test_a_stop_is_passed_on_and_nothing_else_begins(tmp_path):
         Job("late", works.stops_late, _blocks(KRON)),
         Job("never", works.leaves_its_name, _blocks(IQL)),
     ]
-    told = io.StringIO()
+    told, handler = io.StringIO(), signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted, match="run the same command to go on"):
         run_jobs(todo, tmp_path, Console(width=200, file=told), lambda blocks: None, 2)
     assert told.getvalue().index("stopped: soon, ") < told.getvalue().index("stopped: late, ")
     assert (tmp_path / "logs/soon.log").read_text() == "stopped: learning: stopped at step 1 of 2\n"
     assert (tmp_path / "logs/late.log").read_text() == "stopped: learning: stopped at step 2 of 2\n"
     assert "begun: never" not in told.getvalue()
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler
 
 
 @pytest.mark.parametrize(("beside", "called"), [(1, ["in turn"]), (3, [3])])
