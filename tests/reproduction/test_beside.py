@@ -8,7 +8,7 @@ import pytest
 from reproduction import works
 from rich.console import Console
 
-from cooptions.artifacts import open_run
+from cooptions.artifacts import RunDirectory, open_run, provenance
 from cooptions.cli import main
 from cooptions.errors import Interrupted
 from cooptions.reproduction import command
@@ -128,3 +128,5 @@ def test_a_process_learns(tmp_path):
     assert failures == {}
     assert made == [*_blocks(IQL)]
     assert has_scores(Block(IQL, 0, 1), tmp_path)
+    made_by = RunDirectory(tmp_path / Block(IQL, 0, 1).place).manifest["learning"]["made_by"]
+    assert made_by["command"] == provenance()["command"]  # what was typed, not what spawned the process

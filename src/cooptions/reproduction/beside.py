@@ -158,15 +158,16 @@ def _start(job: Job, runs: Path) -> Process:
     log = runs / "logs" / f"{job.name}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     answer, end = connection.Pipe(duplex=False)
-    process = get_context("spawn").Process(target=_do, args=(job, runs, log, end), daemon=True)
+    process = get_context("spawn").Process(target=_do, args=(job, runs, log, end, sys.orig_argv), daemon=True)
     process.start()
     end.close()  # so that an end of file is seen here when the process ends without an answer
     return Process(job, process, answer, log)
 
 
-def _do(job: Job, runs: Path, log: Path, answer: connection.Connection) -> None:
-    """What happens in the process."""
+def _do(job: Job, runs: Path, log: Path, answer: connection.Connection, command: list[str]) -> None:
+    """What happens in the process. What it makes names the command that was typed, not the one that spawned it."""
     os.setsid()
+    sys.orig_argv = command
     with log.open("a", buffering=1) as file, answer:
         console = Console(file=file, width=120)
         try:
