@@ -144,7 +144,6 @@ STUDIES: dict[str, dict[str, str]] = {
     "five-apples": {  # the paper's network, over all of its steps
         "iql, 0.9": f"{_FIVE_APPLES} --method iql {_TRACE} 0.9",
         "vdn, 0.9": f"{_FIVE_APPLES} --method vdn {_TRACE} 0.9",
-        **{method: f"{_FIVE_APPLES} --method {method}" for method in ("ippo", "mappo")},
     },
     "yielding": {  # the set is made by `cooptions discover lbf-15x15-4p-3f --method hit --seeds 1`, then `options`
         "iql": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 --method iql",
@@ -185,8 +184,12 @@ STUDIES: dict[str, dict[str, str]] = {
             for seed in (0, 5)
         },
         "iql+hit, 10 options": f"{_COOKS} --seed 0 --method iql+hit {_SHARED} --learning.macro.num-options 10",
-        "iql+iaro": f"{_COOKS} --seed 0 --method iql+iaro {_SHARED}",
+        **{
+            method: f"{_COOKS} --seed 0 --method {method} {_SHARED}"
+            for method in ("iql+iaro", "iql+kron", "iql+rjs", "ippo+hit", "ippo+iaro")
+        },
         **{f"{method}, normalised": f"{_COOKS} --seed 0 --method {method} {_NORMALISED}" for method in ("iql", "vdn")},
+        **{f"{method}, normalised, again": f"{_COOKS} --seed 0 --method {method}-ln" for method in ("iql", "vdn")},
     },
     "targets": {  # updates between copies of the network to the target network
         **{f"iql, {interval}": f"{_COPIED} {interval} --method iql {_FLOAT}" for interval in (100, 30, 10)},
