@@ -1,13 +1,11 @@
 """Stages: seeds that share what others discovered."""
 
 from functools import partial
-from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
-from cooptions import stages
 from cooptions.artifacts import RunDirectory, open_run
 from cooptions.cli import main
 from cooptions.config import Config, config_of_run, plain_fields
@@ -17,7 +15,6 @@ from cooptions.learners.networks import init_team
 from cooptions.learning import LearningConfig
 from cooptions.option_sets import load_options
 from cooptions.options.macro import MacroConfig
-from cooptions.options.train import option_set
 from cooptions.progress import Progress
 from cooptions.stages import options_stage, stage_configs, task_env, walk_stage
 from cooptions.walks import WalkConfig
@@ -43,16 +40,17 @@ SHARING = Config(
 """Three seeds, the first two of which discover."""
 
 
-def test_seeds_without_a_discovery_take_turns_with_those_of_others(monkeypatch):
+def test_seeds_without_a_discovery_take_turns_with_those_of_others(tmp_path):
+    """And to learn with options that were copied here nothing else is needed of their discovery."""
     env, keys = SHARING.env, jax.random.split(jax.random.key(0), (2, len(SHARING.eigenoptions)))
     learner = SHARING.options.learner
     team = partial(init_team, env, learner.network, env.num_actions + 1 - learner.fixed_last)
-    found = option_set(
-        SHARING.options, jax.vmap(jax.vmap(lambda key: team(key=key)))(keys), SHARING.eigenoptions, env.noop
-    )
-    monkeypatch.setattr(stages, "options_stage", lambda *_: found)
-    used = task_env(SHARING, RunDirectory(Path("nowhere")), Progress.silent()).options
-    weights, theirs = used.network.head.weights[0], found.network.head.weights[0]
+    found = jax.vmap(jax.vmap(lambda key: team(key=key)))(keys)
+    with open_run(tmp_path, stage_configs(SHARING, "learning")) as run:
+        run.save("options", found, seconds=0.0)
+        used = task_env(SHARING, run, Progress.silent()).options
+    assert list(run.manifest) == ["options"]
+    weights, theirs = used.network.head.weights[0], found.head.weights[0]
     np.testing.assert_array_equal(weights, theirs[np.array([0, 1, 0])])
     assert (weights[0] != weights[1]).any()
 

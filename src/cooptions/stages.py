@@ -14,15 +14,14 @@ from cooptions.config import Config
 from cooptions.discovery import Spectrum, fit_representation, fit_spectrum, untrained_spectrum
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
-from cooptions.learners.networks import Network
-from cooptions.learners.q_learning import QLearner
+from cooptions.learners.networks import Network, init_team
 from cooptions.learning import Learning, learn
 from cooptions.options.base import AbstractOptions
 from cooptions.options.handmade import handmade_options
 from cooptions.options.option_set import OptionSet
 from cooptions.options.storage import load_option_set
 from cooptions.options.task import OptionTask
-from cooptions.options.train import OptionTraining, option_set, option_tasks, train_options
+from cooptions.options.train import option_set, option_tasks, train_options
 from cooptions.options.wander import wandering_options
 from cooptions.progress import Progress
 from cooptions.walks import Walk, index_futures, walk
@@ -64,37 +63,39 @@ def spectrum_stage(config: Config, run: RunDirectory, progress: Progress) -> Spe
 
 def option_tasks_of(config: Config, run: RunDirectory, progress: Progress) -> OptionTask:
     """What the options of every seed that discovers are trained on."""
-    return _tasks(config, representation_stage(config, run, progress), spectrum_stage(config, run, progress))
-
-
-def _tasks(config: Config, representation: Any, spectrum: Spectrum) -> OptionTask:
     return option_tasks(
         config.env,
         config.columns,
         config.options,
         config.discovery,
-        representation,
-        spectrum,
+        representation_stage(config, run, progress),
+        spectrum_stage(config, run, progress),
         config.eigenoptions,
         config.discovering.keys("starts"),
     )
 
 
 def options_stage(config: Config, run: RunDirectory, progress: Progress) -> OptionSet:
-    """The option set of every seed that discovers."""
-    found = representation_stage(config, run, progress), spectrum_stage(config, run, progress)
-    keys, training = config.discovering.keys("options"), OptionTraining(QLearner(config.options.learner))
-
-    def untrained(*found: Any) -> Network:
-        tasks = _tasks(config, *found)
-        return jax.vmap(lambda key, task: training.init(task, key=key))(keys, tasks).network
-
-    network = run.stage(
-        "options",
-        lambda: train_options(config.options, _tasks(config, *found), keys, directory=run.path, progress=progress),
-        partial(fill, jax.eval_shape(untrained, *found)),
-    )
+    """The option set of every seed that discovers. Once it is there, nothing that came before it is read again."""
+    keys = config.discovering.keys("options")
+    if "options" not in run.manifest:
+        tasks = option_tasks_of(config, run, progress)
+        run.stage(
+            "options",
+            lambda: train_options(config.options, tasks, keys, directory=run.path, progress=progress),
+            lambda arrays: arrays,
+        )
+    network = fill(untrained_options(config, config.discovering.seeds), run.load("options"))
     return option_set(config.options, network, config.eigenoptions, config.env.noop)
+
+
+def untrained_options(config: Config, num_seeds: int) -> Network:
+    """The shapes of all options' networks, of so many seeds."""
+    learner, env = config.options.learner, config.env
+    num_outputs = env.num_actions + 1 - learner.fixed_last
+    init = partial(init_team, env, learner.network, num_outputs)
+    keys = jax.random.split(jax.random.key(0), (num_seeds, len(config.eigenoptions)))
+    return jax.eval_shape(jax.vmap(jax.vmap(lambda key: init(key=key))), keys)
 
 
 GIVEN: dict[str, Callable[[AbstractEnv], AbstractOptions]] = {"handmade": handmade_options, "wander": wandering_options}

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import jax
 from rich.table import Table
@@ -12,14 +11,14 @@ from rich.table import Table
 from cooptions.artifacts import Json, config_json
 from cooptions.config import Config
 from cooptions.envs.base import AbstractEnv
-from cooptions.learners.networks import init_team
+from cooptions.learners.networks import Network
 from cooptions.learning import Learning
 from cooptions.memory import stage_bytes
 from cooptions.options.train import option_set
 from cooptions.progress import Progress
 from cooptions.reproduction.plan import Group, Plan
 from cooptions.reproduction.rows import Block
-from cooptions.stages import with_options
+from cooptions.stages import untrained_options, with_options
 
 
 @dataclass(frozen=True)
@@ -77,16 +76,11 @@ def like_task_env(config: Config, num_seeds: int) -> AbstractEnv:
     """The shapes of `task_env`, of so many seeds, before anything was discovered."""
     if not config.discovers:
         return config.env
-    env, learner = config.env, config.options.learner
-    num_outputs = env.num_actions + 1 - learner.fixed_last
-    front = (num_seeds, len(config.eigenoptions))
 
-    def make(key: Any) -> AbstractEnv:
-        network = init_team(env, learner.network, num_outputs, key=key)
-        network = jax.tree.map(lambda leaf: jax.numpy.zeros((*front, *leaf.shape)), network)
-        return with_options(config, option_set(config.options, network, config.eigenoptions, env.noop))
+    def with_networks(network: Network) -> AbstractEnv:
+        return with_options(config, option_set(config.options, network, config.eigenoptions, config.env.noop))
 
-    return jax.eval_shape(make, jax.random.key(0))
+    return jax.eval_shape(with_networks, untrained_options(config, num_seeds))
 
 
 def plan_table(plan: Plan, speeds: Speeds, progress: Progress) -> Table:
