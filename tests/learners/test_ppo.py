@@ -15,7 +15,7 @@ from cooptions.envs.rollout import start, tick
 from cooptions.errors import ConfigError
 from cooptions.learners.advantages import advantages, masked_mean, policy_losses, standardise, value_losses
 from cooptions.learners.networks import NetworkConfig
-from cooptions.learners.ppo import Batch, DrawingConfig, Ppo, PpoConfig, joint_view
+from cooptions.learners.ppo import Batch, DrawingConfig, Ppo, PpoConfig, joint_view, own_share
 from cooptions.options.handmade import handmade_options
 from cooptions.options.macro import MacroConfig
 from cooptions.training import train
@@ -287,19 +287,19 @@ def collected(chance, progress=0.0):
     return learner, *collect(jax.random.key(0))
 
 
-def test_policies_are_of_primitives_and_options_do_what_they_do_for_certain():
+def test_policies_are_of_primitives_and_say_how_likely_what_options_did_was():
     _, state, batch, log_policy, metrics = collected(0.3)
     ticks, num = batch.ticks, MEETING.num_actions
     assert log_policy.shape[-1] == ticks.action_mask.shape[-1] == state.networks.actor.head.weights[0].shape[-1] == num
     assert bool((ticks.action < num).all())
     available = jnp.take_along_axis(ticks.action_mask, ticks.action[..., None], axis=-1)
     assert bool(available[ticks.valid].all())
-    led = np.asarray(ticks.log_probability) == 0.0
+    led = np.asarray(ticks.led)
     assert 0.3 < led[np.asarray(ticks.valid)].mean() < 0.95
     assert (led[..., 0] == led[..., 1]).all(), "the team follows an option together"
     own = np.take_along_axis(np.asarray(log_policy), np.asarray(ticks.action)[..., None], axis=-1)[..., 0]
-    chosen = ~led & np.asarray(ticks.valid)[..., None]
-    np.testing.assert_allclose(np.asarray(ticks.log_probability)[chosen], own[chosen], atol=1e-5)
+    valid = np.asarray(ticks.valid)
+    np.testing.assert_allclose(np.asarray(ticks.log_probability)[valid], own[valid], atol=1e-5)
     assert float(metrics["led"]) > 0.2
     assert float(state.merit.led.sum()) > 0
 
@@ -308,13 +308,23 @@ def test_policies_are_of_primitives_and_options_do_what_they_do_for_certain():
 def test_options_are_drawn_by_chance_which_falls_to_none(chance, progress):
     _, _, batch, _, metrics = collected(chance, progress)
     assert float(metrics["led"]) == 0.0
-    assert bool((batch.ticks.log_probability < 0).all())
+    assert not bool(batch.ticks.led.any())
 
 
-def test_what_an_option_did_well_becomes_likelier_and_what_it_did_badly_is_left_alone():
-    """The policy of now would have done it with a chance of 0.2: the ratio of probabilities is as small."""
-    gradient = jax.vmap(jax.grad(lambda ratio, advantage: policy_losses(ratio, advantage, 0.2)))
-    np.testing.assert_allclose(gradient(jnp.array([0.2, 0.2]), jnp.array([1.0, -1.0])), [-1.0, 0.0])
+def test_what_an_option_did_counts_as_much_as_agents_would_have_done_it():
+    """Well or badly done; and learning begins with the policy that acted, also where an option did."""
+    learner, state, batch, log_policy, _ = collected(0.3)
+    ticks = batch.ticks
+    valid = np.broadcast_to(np.asarray(ticks.valid)[..., None], ticks.led.shape)
+    likely = np.exp(np.take_along_axis(np.asarray(log_policy), np.asarray(ticks.action)[..., None], axis=-1)[..., 0])
+    share = np.where(ticks.led, likely, 1.0)[valid]
+    np.testing.assert_allclose(np.asarray(own_share(ticks))[valid], share, rtol=1e-4)
+    _, metrics = jax.jit(learner.loss)(state.networks, batch)
+    advantage = np.asarray(batch.advantage)[valid]
+    gain = (advantage - advantage.mean()) / advantage.std()
+    np.testing.assert_allclose(metrics["policy_loss"], -(share * gain).mean(), rtol=1e-3)
+    assert abs((share * gain).mean()) > 0.01
+    assert float(metrics["clipped"]) == 0.0
 
 
 def test_evaluated_teams_follow_no_option():

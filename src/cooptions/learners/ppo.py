@@ -104,8 +104,8 @@ class Tick(eqx.Module):
     """An environment at one time, what was done there, and what that brought.
 
     `first` marks the beginning of an episode. A tick that is not `valid` is the end of one: what is done there is
-    ignored, and leads to the beginning of the next. `log_probability` is that of the action to whoever chose it: the
-    agent, or an option, which does what it does for certain.
+    ignored, and leads to the beginning of the next. `log_probability` is that of the action by the agent's own policy,
+    also where it was `led` by an option.
     """
 
     observation: Shaped[Array, "*batch_agent_and_shape"]
@@ -114,6 +114,7 @@ class Tick(eqx.Module):
     valid: Bool[Array, "*batch"]
     action: Int[Array, "*batch agent"]
     log_probability: Float[Array, "*batch agent"]
+    led: Bool[Array, "*batch agent"]
     reward: Float[Array, "*batch"]
     discount: Float[Array, "*batch"]
 
@@ -150,9 +151,9 @@ class PpoState(eqx.Module):
 class Ppo(AbstractLearner[PpoState]):
     """PPO on any environment. Policies are of primitives alone: joint options explore.
 
-    The team follows one now and then. What it does meanwhile is, to PPO, what an older policy might have done: the
-    ratio of probabilities says how much the policy of now has to do with it, and as that is small at first, what an
-    option did well becomes likelier, while what it did badly is left alone (`policy_losses`).
+    The team follows one now and then. An option does what it does for certain; what it did counts as much as the agent
+    would have done it by itself (`own_share`), well or badly done, and like all else moves a policy by no more than
+    PPO allows at a time.
     """
 
     config: PpoConfig
@@ -209,21 +210,22 @@ class Ppo(AbstractLearner[PpoState]):
                 state.networks.actor, memory, timestep.observation[None], mask[None], first[None]
             )
             if timestep.macro is None:
-                own = jax.random.categorical(key, log_policy[0])
-                return memory, own, _taken(log_policy[0], own)
+                return memory, jax.random.categorical(key, log_policy[0]), log_policy[0]
             own_key, team_key = jax.random.split(key)
             own = jax.random.categorical(own_key, log_policy[0])
-            action = follow(timestep, draw_together(timestep, own, chance, key=team_key, weights=weights))
-            return memory, action, jnp.where(action == own, _taken(log_policy[0], own), 0.0)
+            drawn = draw_together(timestep, own, chance, key=team_key, weights=weights)
+            return memory, follow(timestep, drawn), log_policy[0]
 
-        def keep(step: Step, log_probability: Array) -> tuple[Tick, Array]:
+        def keep(step: Step, log_policy: Array) -> tuple[Tick, Array]:
+            action = _executed(env, step)
             tick = Tick(
                 observation=step.before.observation,
                 action_mask=_own_choices(step.before),
                 first=step.first,
                 valid=~step.before.last,
-                action=_executed(env, step),
-                log_probability=log_probability,
+                action=action,
+                log_probability=_taken(log_policy, action),
+                led=step.action >= _num_primitives(env),
                 reward=training_reward(env, step.after, frames),
                 discount=step.after.discount,
             )
@@ -314,7 +316,7 @@ class Ppo(AbstractLearner[PpoState]):
         valid = jnp.broadcast_to(ticks.valid[..., None], value.shape)
         ratio = jnp.exp(_taken(log_policy, ticks.action) - ticks.log_probability)
         advantage = standardise(batch.advantage, valid)
-        policy_loss = masked_mean(policy_losses(ratio, advantage, self.config.clip), valid)
+        policy_loss = masked_mean(own_share(ticks) * policy_losses(ratio, advantage, self.config.clip), valid)
         goal = batch.value + batch.advantage
         value_loss = masked_mean(value_losses(value, batch.value, goal, self.config.value_clip), valid)
         entropy = masked_mean(-(jnp.exp(log_policy) * log_policy).sum(axis=-1), valid)
@@ -335,6 +337,12 @@ def joint_view(observation: Shaped[Array, "time env agent *shape"]) -> Shaped[Ar
     """
     turned = [jnp.roll(observation, -agent, axis=2) for agent in range(observation.shape[2])]
     return jnp.concatenate(turned, axis=-1)
+
+
+def own_share(ticks: Tick) -> Float[Array, "*batch agent"]:
+    """How likely each agent would have done by itself what was done: all of what it chose, and of what an option did as
+    much as its policy. That is the ratio by which importance sampling weighs what another policy did."""
+    return jnp.where(ticks.led, jnp.exp(ticks.log_probability), 1.0)
 
 
 def _num_primitives(env: AbstractEnv) -> int:
