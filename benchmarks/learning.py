@@ -108,6 +108,9 @@ STUDIES: dict[str, dict[str, str]] = {
         "ippo-ns+hit": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO}",
         "ippo-ns+hit, 0.05": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO} {_CHOICE}.chance 0.05",
         "ippo-ns+wander": f"{_MEET_BY_PPO} --seeds 5 --method ippo+wander",
+        # where what options did had no bounds yet, nor was weighed (`ppo.own_share`)
+        "ippo-ns+handmade, until 2de7d95": f"{_MEET_BY_PPO} --seeds 5 --method ippo+handmade",
+        "ippo-ns+hit, until 2de7d95": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO}",
     },
     "meeting-apart": {
         "iql-ns": f"{_MEET} --seeds 5 --method iql-ns",
@@ -184,9 +187,10 @@ STUDIES: dict[str, dict[str, str]] = {
             for seed in (0, 5)
         },
         "iql+hit, 10 options": f"{_COOKS} --seed 0 --method iql+hit {_SHARED} --learning.macro.num-options 10",
-        **{
-            method: f"{_COOKS} --seed 0 --method {method} {_SHARED}"
-            for method in ("iql+iaro", "iql+kron", "iql+rjs", "ippo+hit", "ippo+iaro")
+        **{method: f"{_COOKS} --seed 0 --method {method} {_SHARED}" for method in ("iql+iaro", "iql+kron", "iql+rjs")},
+        **{  # where what options did had no bounds yet, nor was weighed (`ppo.own_share`)
+            f"{method}, until 2de7d95": f"{_COOKS} --seed 0 --method {method} {_SHARED}"
+            for method in ("ippo+hit", "ippo+iaro")
         },
         **{f"{method}, normalised": f"{_COOKS} --seed 0 --method {method} {_NORMALISED}" for method in ("iql", "vdn")},
         **{f"{method}, normalised, again": f"{_COOKS} --seed 0 --method {method}-ln" for method in ("iql", "vdn")},
@@ -276,10 +280,10 @@ def collected(name: str, command: str, run: RunDirectory, note: str) -> dict[str
         "steps": steps[: len(rows)].tolist(),
         "scores": {name: [[round(score, 3) for score in row[prefix + name]] for row in rows] for name in scores},
         # How training itself went: its episodes' scores, the share of steps that options led, the reward of a step, the
-        # loss, and what states seemed to be worth.
+        # loss, what states seemed to be worth, and how undecided policies were.
         **{
             key: [[round(value, 4) for value in row[key]] for row in rows]
-            for key in (*scores, "led", "reward", "loss", "value")
+            for key in (*scores, "led", "reward", "loss", "value", "entropy")
             if key in rows[0]
         },
         "finished": bool(entry),
