@@ -96,7 +96,7 @@ def rows():
 def test_intervals_of_the_readme_are_those_of_the_results():
     """Every one is the end of a row or of a study's run; meeting with one network is told earlier."""
     scores = rows()
-    for study, at in (("meeting-apart", 0), ("meeting", 150_000), ("soups", 0), ("five-apples", 0), ("meeting-ppo", 0)):
+    for study, at in (("meeting-apart", 0), ("meeting", 150_000), ("soups", 0), ("meeting-ppo", 0)):
         scores += [until(scores_of(name, run), at) for name, run in results_of(study).items()]
     told = intervals_in("README.md")
     assert len(told) > 30

@@ -77,15 +77,16 @@ def option_tasks_of(config: Config, run: RunDirectory, progress: Progress) -> Op
 
 def options_stage(config: Config, run: RunDirectory, progress: Progress) -> OptionSet:
     """The option set of every seed that discovers. Once it is there, nothing that came before it is read again."""
-    keys = config.discovering.keys("options")
     if "options" not in run.manifest:
-        tasks = option_tasks_of(config, run, progress)
-        run.stage(
-            "options",
-            lambda: train_options(config.options, tasks, keys, directory=run.path, progress=progress),
-            lambda arrays: arrays,
-        )
-    network = fill(untrained_options(config, config.discovering.seeds), run.load("options"))
+        spectrum_stage(config, run, progress)  # and what it needs: each counts its own seconds
+    keys = config.discovering.keys("options")
+    network = run.stage(
+        "options",
+        lambda: train_options(
+            config.options, option_tasks_of(config, run, progress), keys, directory=run.path, progress=progress
+        ),
+        partial(fill, untrained_options(config, config.discovering.seeds)),
+    )
     return option_set(config.options, network, config.eigenoptions, config.env.noop)
 
 
