@@ -1,6 +1,7 @@
 import dataclasses
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -10,14 +11,15 @@ import pytest
 
 from cooptions.envs.grid import Grid
 from cooptions.envs.overcooked import Overcooked
-from cooptions.envs.probe import PROBES, Masked
+from cooptions.envs.probe import PROBES, Masked, Matching
 from cooptions.envs.rollout import start, tick
 from cooptions.errors import ConfigError
-from cooptions.learners.advantages import advantages, masked_mean, policy_losses, standardise, value_losses
+from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.ppo import Batch, DrawingConfig, Ppo, PpoConfig, joint_view, own_share
 from cooptions.options.handmade import handmade_options
 from cooptions.options.macro import MacroConfig
+from cooptions.options.wander import wandering_options
 from cooptions.training import train
 
 NETWORK = NetworkConfig(hidden=(16, 16), shared=True)
@@ -37,16 +39,17 @@ SMALL = PpoConfig(
 STARTS = jax.jit(start, static_argnums=(0, 1))
 
 
-def trained(probe, **changes):
-    """A learner, and its state after training."""
+def trained(probe, share=1.0, **changes):
+    """A learner, and its state after training, or a share of it."""
     learner = Ppo(dataclasses.replace(SMALL, **changes))
+    num_updates = int(share * learner.num_updates)
     found = train(
         learner,
         probe,
         jax.random.split(jax.random.key(0), 1),
         name="ppo",
-        num_steps=learner.num_updates,
-        chunk_steps=learner.num_updates,
+        num_steps=num_updates,
+        chunk_steps=num_updates,
     )
     return learner, jax.tree.map(lambda leaf: leaf[0], found.state)
 
@@ -93,8 +96,8 @@ def test_probes_are_worth_what_they_are_known_to_be_and_are_solved(name, network
     assert play(probe, learner, state) == pytest.approx(total, abs=0.02)
 
 
-def plain_advantages(reward, discount, valid, value, decay):
-    """The definition, episode by episode: a sum of errors, ever more decayed."""
+def plain_advantages(reward, discount, valid, value, trust, decay):
+    """The definition, episode by episode: a sum of errors, ever more decayed, by trust as well."""
     found = np.zeros_like(reward)
     for env in range(reward.shape[1]):
         for begin in range(reward.shape[0]):
@@ -102,8 +105,8 @@ def plain_advantages(reward, discount, valid, value, decay):
             while time < reward.shape[0] and valid[time, env]:
                 error = reward[time, env] + discount[time, env] * value[time + 1, env] - value[time, env]
                 found[begin, env] += weight * error
-                weight *= decay * discount[time, env]
                 time += 1
+                weight *= decay * discount[time - 1, env] * (trust[time, env] if time < reward.shape[0] else 0.0)
     return found
 
 
@@ -117,11 +120,14 @@ def test_advantages_are_decayed_sums_of_errors_within_an_episode():
     assert ended.any()
     reward, value = random.normal(size=shape), random.normal(size=(41, 7))
     discount = np.where(ended, 0.0, 0.9)
-    exact = plain_advantages(reward, discount, ~over, value, 0.8)
-    arrays = [jnp.asarray(array, jnp.float32) for array in (reward, discount)]
-    found = advantages(*arrays, jnp.asarray(~over), jnp.asarray(value, jnp.float32), decay=0.8)
-    np.testing.assert_allclose(found, exact, atol=1e-5)
-    given = {"reward": reward, "discount": discount, "valid": ~over, "value": value}
+    trust = random.choice([1.0, 0.3], size=shape)
+    given = {"reward": reward, "discount": discount, "valid": ~over, "value": value, "trust": trust}
+    arrays = {name: jnp.asarray(array, bool if name == "valid" else jnp.float32) for name, array in given.items()}
+    found = advantages(**arrays, decay=0.8)
+    np.testing.assert_allclose(found, plain_advantages(**given, decay=0.8), atol=1e-5)
+    trusting = given | {"trust": np.ones(shape)}
+    whole = advantages(**{name: arrays[name] for name in arrays if name != "trust"}, decay=0.8)
+    np.testing.assert_allclose(whole, plain_advantages(**trusting, decay=0.8), atol=1e-5)
     for name, array in given.items():
         shifted = given | {name: np.roll(array, 1, axis=0)}
         assert np.abs(found - plain_advantages(**shifted, decay=0.8)).max() > 0.1
@@ -136,11 +142,13 @@ def test_time_limits_bootstrap_from_the_final_observation_and_ends_from_nothing(
     np.testing.assert_allclose(end, [1 - 3, 0, 2 + 0.5 * 4 - 100])
 
 
-def test_means_are_over_valid_entries():
-    value, valid = jnp.array([1.0, 1e6, 3.0]), jnp.array([True, False, True])
-    assert float(masked_mean(value, valid)) == 2.0
-    assert float(masked_mean(value, jnp.zeros(3, bool))) == 0.0
-    np.testing.assert_allclose(np.asarray(standardise(value, valid))[[0, 2]], [-1.0, 1.0], rtol=1e-6)
+def test_means_are_by_weight_and_leave_out_what_has_none():
+    value, weight = jnp.array([1.0, jnp.inf, 3.0, 5.0]), jnp.array([1.0, 0.0, 0.25, 0.25])
+    assert float(weighted_mean(value, weight)) == 2.0
+    assert float(weighted_mean(value, jnp.zeros(4))) == 0.0
+    np.testing.assert_allclose(
+        np.asarray(standardise(value, weight))[[0, 2, 3]], np.array([-1, 1, 3]) / (7 / 3) ** 0.5, rtol=1e-6
+    )
 
 
 def test_losses_stop_gaining_beyond_the_clip():
@@ -319,12 +327,47 @@ def test_what_an_option_did_counts_as_much_as_agents_would_have_done_it():
     likely = np.exp(np.take_along_axis(np.asarray(log_policy), np.asarray(ticks.action)[..., None], axis=-1)[..., 0])
     share = np.where(ticks.led, likely, 1.0)[valid]
     np.testing.assert_allclose(np.asarray(own_share(ticks))[valid], share, rtol=1e-4)
-    _, metrics = jax.jit(learner.loss)(state.networks, batch)
-    advantage = np.asarray(batch.advantage)[valid]
-    gain = (advantage - advantage.mean()) / advantage.std()
-    np.testing.assert_allclose(metrics["policy_loss"], -(share * gain).mean(), rtol=1e-3)
-    assert abs((share * gain).mean()) > 0.01
+    loss = jax.jit(learner.loss)
+    _, metrics = loss(state.networks, batch)
     assert float(metrics["clipped"]) == 0.0
+    advantage = np.asarray(batch.advantage)[valid]
+    np.testing.assert_allclose(metrics["value_loss"], np.average(advantage**2, weights=share) / 2, rtol=1e-3)
+
+    head = state.networks.actor.head
+    louder = eqx.tree_at(lambda networks: networks.actor.head.weights[0], state.networks, 3 * head.weights[0])
+    _, policy = learner.log_policy(louder.actor, batch.memory.actor, ticks.observation, ticks.action_mask, ticks.first)
+    now = np.exp(np.take_along_axis(np.asarray(policy), np.asarray(ticks.action)[..., None], axis=-1)[..., 0])
+    ratio = (now / likely)[valid]
+    gain = advantage - np.average(advantage, weights=share)
+    gain /= np.average(gain**2, weights=share) ** 0.5
+    gained = np.minimum(ratio * gain, np.clip(ratio, 0.8, 1.2) * gain)
+    np.testing.assert_allclose(loss(louder, batch)[1]["policy_loss"], -np.average(gained, weights=share), rtol=1e-3)
+    assert abs(np.average(gained, weights=share) - gained.mean()) > 1e-3
+
+
+@dataclass(frozen=True)
+class Thrice(Matching):
+    """The observed bit earns 1 at each of three steps."""
+
+    length: ClassVar[int] = 3
+
+    def value_of_cue(self, gamma, cue):
+        return 1 + gamma + gamma**2
+
+    def _shown_clock(self, state):
+        return state.time.astype(jnp.float32)
+
+
+def test_critics_expect_what_agents_earn_when_left_to_themselves():
+    """However often the team is led astray."""
+    probe = Thrice(num_agents=1)
+    led_astray = MacroConfig().around(probe, wandering_options(probe, max_steps=2), foresight=False)
+    often = DrawingConfig(chance=0.5, yields=False)
+    learner, state = trained(led_astray, share=0.1, steps=240_000, choice=often, anneal=False)
+    assert play(probe, learner, state) == pytest.approx(3.0, abs=0.02)
+    found = values_at_start(probe, learner, state)
+    for sign in (-1, 1):
+        assert found[sign] == pytest.approx(probe.value_of_cue(0.9, sign), abs=0.15)
 
 
 def test_evaluated_teams_follow_no_option():

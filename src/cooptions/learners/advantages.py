@@ -15,10 +15,14 @@ def advantages(
     value: Float[Array, "time_plus_one *batch"],
     *,
     decay: float,
+    trust: Float[Array, "time *batch"] | float = 1.0,
 ) -> Float[Array, "time *batch"]:
     """By how much what was done turned out better than what the critic expected.
 
-        A_t = r_t + discount_t V_{t+1} - V_t + decay discount_t A_{t+1}   where t is a step, and 0 where it is none
+        A_t = r_t + discount_t (V_{t+1} + decay trust_{t+1} A_{t+1}) - V_t   where t is a step, and 0 where it is none
+
+    `trust` says how likely the policy that is judged would itself have done what was done: where that was little, what
+    came of it says little about steps before (V-trace).
 
     `reward` and `discount` are what the step from t to t + 1 brought. A tick that is not `valid` lies at the end of an
     episode and leads to the start of another one. As it has a value but no advantage, a time limit bootstraps from
@@ -26,24 +30,25 @@ def advantages(
     """
     error = reward + discount * value[1:] - value[:-1]
 
-    def back(later: Array, tick: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        error_t, discount_t, valid_t = tick
+    def back(later: Array, tick: tuple[Array, Array, Array, Array]) -> tuple[Array, Array]:
+        error_t, discount_t, valid_t, trust_t = tick
         advantage = jnp.where(valid_t, error_t + decay * discount_t * later, 0.0)
-        return advantage, advantage
+        return trust_t * advantage, advantage
 
-    _, found = jax.lax.scan(back, jnp.zeros_like(value[-1]), (error, discount, valid), reverse=True)
+    ticks = (error, discount, valid, jnp.broadcast_to(trust, error.shape))
+    _, found = jax.lax.scan(back, jnp.zeros_like(value[-1]), ticks, reverse=True)
     return found
 
 
-def masked_mean(value: Float[Array, "*batch"], valid: Bool[Array, "*batch"]) -> Float[Array, ""]:
-    """The mean over what is valid; 0 where nothing is."""
-    return jnp.where(valid, value, 0.0).sum() / jnp.maximum(valid.sum(), 1)
+def weighted_mean(value: Float[Array, "*batch"], weight: Float[Array, "*batch"]) -> Float[Array, ""]:
+    """The mean over what has a weight; 0 where nothing has."""
+    return jnp.where(weight > 0, weight * value, 0.0).sum() / jnp.maximum(weight.sum(), 1e-8)
 
 
-def standardise(value: Float[Array, "*batch"], valid: Bool[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """Shift and scale what is valid to mean 0 and standard deviation 1."""
-    centred = value - masked_mean(value, valid)
-    return centred / (jnp.sqrt(masked_mean(centred**2, valid)) + 1e-8)
+def standardise(value: Float[Array, "*batch"], weight: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
+    """Shift and scale to mean 0 and standard deviation 1, by weight."""
+    centred = value - weighted_mean(value, weight)
+    return centred / (jnp.sqrt(weighted_mean(centred**2, weight)) + 1e-8)
 
 
 def policy_losses(

@@ -13,7 +13,7 @@ from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import training_reward
 from cooptions.errors import require
 from cooptions.learners.acting import Acting, Step, act, active_option
-from cooptions.learners.advantages import advantages, masked_mean, policy_losses, standardise, value_losses
+from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
 from cooptions.learners.base import AbstractLearner, LearnerConfig
 from cooptions.learners.choice import draw_together, follow
 from cooptions.learners.merit import Merit, MeritConfig
@@ -153,7 +153,8 @@ class Ppo(AbstractLearner[PpoState]):
 
     The team follows one now and then. An option does what it does for certain; what it did counts as much as the agent
     would have done it by itself (`own_share`), well or badly done, and like all else moves a policy by no more than
-    PPO allows at a time.
+    PPO allows at a time. The critic expects what agents earn when left to themselves: that an option may interrupt a
+    plan is no reason to drop it.
     """
 
     config: PpoConfig
@@ -252,8 +253,8 @@ class Ppo(AbstractLearner[PpoState]):
             jnp.broadcast_to(part[..., None], value.shape)
             for part in (ticks.reward, self.config.discount * ticks.discount, ticks.valid)
         )
-        values = jnp.concatenate([value, final_value])
-        return memory, value, advantages(reward, discount, valid, values, decay=self.config.decay)
+        values, decay = jnp.concatenate([value, final_value]), self.config.decay
+        return memory, value, advantages(reward, discount, valid, values, decay=decay, trust=own_share(ticks))
 
     def learn(self, state: PpoState, batch: Batch, *, key: PRNGKeyArray) -> tuple[PpoState, Metrics]:
         """Gradient steps: in each epoch, every environment is in one minibatch."""
@@ -313,14 +314,15 @@ class Ppo(AbstractLearner[PpoState]):
             networks.actor, batch.memory.actor, ticks.observation, ticks.action_mask, ticks.first
         )
         _, value = self.values(networks.critic, batch.memory.critic, ticks.observation, ticks.first)
-        valid = jnp.broadcast_to(ticks.valid[..., None], value.shape)
+        valid = jnp.broadcast_to(ticks.valid[..., None], value.shape).astype(jnp.float32)
+        weight = valid * own_share(ticks)
         ratio = jnp.exp(_taken(log_policy, ticks.action) - ticks.log_probability)
-        advantage = standardise(batch.advantage, valid)
-        policy_loss = masked_mean(own_share(ticks) * policy_losses(ratio, advantage, self.config.clip), valid)
+        advantage = standardise(batch.advantage, weight)
+        policy_loss = weighted_mean(policy_losses(ratio, advantage, self.config.clip), weight)
         goal = batch.value + batch.advantage
-        value_loss = masked_mean(value_losses(value, batch.value, goal, self.config.value_clip), valid)
-        entropy = masked_mean(-(jnp.exp(log_policy) * log_policy).sum(axis=-1), valid)
-        clipped = masked_mean((jnp.abs(ratio - 1) > self.config.clip).astype(jnp.float32), valid)
+        value_loss = weighted_mean(value_losses(value, batch.value, goal, self.config.value_clip), weight)
+        entropy = weighted_mean(-(jnp.exp(log_policy) * log_policy).sum(axis=-1), valid)
+        clipped = weighted_mean((jnp.abs(ratio - 1) > self.config.clip).astype(jnp.float32), valid)
         metrics = {"policy_loss": policy_loss, "value_loss": value_loss, "entropy": entropy, "clipped": clipped}
         return policy_loss + value_loss - self.config.entropy * entropy, metrics
 
