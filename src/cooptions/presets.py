@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from cooptions.config import Config
-from cooptions.envs.base import AbstractEnv, shows_pictures
+from cooptions.envs.base import AbstractEnv
 from cooptions.laplacian import LAPLACIANS, Allo, Kronecker, Nystrom
 from cooptions.learners import Learner
 from cooptions.learners.networks import NetworkConfig
@@ -108,7 +108,7 @@ def as_in_paper(kind: type[Cmi] | type[Scalar]) -> Callable[[Config], Parts]:
     """A distance by the paper's table, which has a column for foraging and one for Overcooked."""
 
     def parts(config: Config) -> Parts:
-        column: Domain = "overcooked" if shows_pictures(config.env) else "lbf"
+        column: Domain = "overcooked" if config.env.shows_pictures else "lbf"
         return {"representation": kind.paper(column), "laplacian": Allo()}
 
     return parts
@@ -130,7 +130,7 @@ METHODS: dict[str, Callable[[Config], Parts]] = {
 def learning(learner: str, env: AbstractEnv, options: str = "", macro: MacroConfig | None = None) -> LearningConfig:
     """How a task is learned by a learner of this name, alone or with options."""
     name = f"{learner}+{options}" if options else learner
-    return LearningConfig(name, LEARNERS[learner][shows_pictures(env)], macro)
+    return LearningConfig(name, LEARNERS[learner][env.shows_pictures], macro)
 
 
 def learning_parts(learner: str, discovery: str, config: Config) -> Parts:

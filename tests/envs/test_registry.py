@@ -59,6 +59,11 @@ def test_options_reach_the_fields():
     assert (env.coop, env.time_limit) == ("none", 50)
 
 
+def test_a_named_environment_is_made_and_checked_once():
+    """A plan asks for each of a few scenarios some hundred times, and to check one takes half a second."""
+    assert make_env("grid-4x4-2p,time_limit=9") is make_env("grid-4x4-2p,time_limit=9")
+
+
 def test_environment_of_your_own_by_import_path(tmp_path, monkeypatch):
     source = "from cooptions.envs.grid import Grid\nenv = Grid(3, 3, 2)\nmake = lambda: env\n"
     (tmp_path / "my_envs.py").write_text(source)

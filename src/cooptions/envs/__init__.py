@@ -5,6 +5,7 @@ import importlib
 import os
 import re
 import sys
+from functools import cache
 
 from cooptions.envs.base import AbstractEnv, check_env
 from cooptions.envs.grid import Grid
@@ -46,15 +47,18 @@ SCENARIOS: tuple[str, ...] = (
 
 def make_env(scenario: str) -> AbstractEnv:
     """The environment of a scenario name: `family-stem[,field=value...]`, or `module:attribute` of your own."""
-    if ":" in scenario:
-        env = _import_env(scenario)
-    else:
-        name, *pairs = scenario.split(",")
-        family = max((key for key in FAMILIES if f"{name}-".startswith(f"{key}-")), key=len, default=None)
-        stem = name.removeprefix(family or "").removeprefix("-")
-        if family is None or not re.fullmatch(FAMILIES[family].pattern, stem):
-            raise ConfigError(_unknown(scenario))
-        env = FAMILIES[family].parse(stem, dict(_option(pair) for pair in pairs))
+    return _import_env(scenario) if ":" in scenario else _named_env(scenario)
+
+
+@cache
+def _named_env(scenario: str) -> AbstractEnv:
+    """One of ours. It is what its name says: to make and check it once is enough."""
+    name, *pairs = scenario.split(",")
+    family = max((key for key in FAMILIES if f"{name}-".startswith(f"{key}-")), key=len, default=None)
+    stem = name.removeprefix(family or "").removeprefix("-")
+    if family is None or not re.fullmatch(FAMILIES[family].pattern, stem):
+        raise ConfigError(_unknown(scenario))
+    env = FAMILIES[family].parse(stem, dict(_option(pair) for pair in pairs))
     check_env(env)
     return env
 
@@ -82,6 +86,7 @@ def _import_env(path: str) -> AbstractEnv:
         raise ConfigError(f"scenario: cannot use {path!r}: {error}") from None
     if not isinstance(env, AbstractEnv):
         raise ConfigError(f"scenario: {path!r} is a {type(env).__name__}, not an AbstractEnv")
+    check_env(env)
     return env
 
 

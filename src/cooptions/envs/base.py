@@ -3,6 +3,7 @@
 import abc
 import dataclasses
 import re
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
 import equinox as eqx
@@ -59,6 +60,12 @@ class AbstractEnv(abc.ABC, Generic[State]):
         """Bool[agent, feature]: which features an agent's state has; those it lacks are padded with 0."""
         return np.ones((self.num_agents, len(self.features)), bool)
 
+    @cached_property
+    def shows_pictures(self) -> bool:
+        """Whether an agent observes pictures, not vectors."""
+        _, timestep = jax.eval_shape(self.reset, jax.random.key(0))
+        return timestep.observation.ndim > 2
+
     @property
     def num_options(self) -> int:
         """How many of the actions, the last ones, are joint options."""
@@ -96,12 +103,6 @@ class AbstractEnv(abc.ABC, Generic[State]):
         unknown = [name for name in given if name not in fields]
         require(not unknown, f"scenario: unknown option {', '.join(unknown)}; there are {', '.join(fields)}")
         return cls(**{name: _convert(name, fields[name], text) for name, text in given.items()})
-
-
-def shows_pictures(env: AbstractEnv) -> bool:
-    """Whether an agent observes pictures, not vectors."""
-    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
-    return timestep.observation.ndim > 2
 
 
 def _convert(name: str, kind: Any, text: str) -> Any:

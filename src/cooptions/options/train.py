@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray, Shaped
 
 from cooptions.discovery import BLOCK, Discovery, Evaluator, Spectrum
-from cooptions.envs.base import AbstractEnv, shows_pictures
+from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner, QState
@@ -88,7 +88,7 @@ RECIPES: dict[str, tuple[OptionsConfig, OptionsConfig]] = {
 
 def recipe(name: str, env: AbstractEnv) -> OptionsConfig:
     """A way to train options, fit for what the environment shows."""
-    return RECIPES[name][shows_pictures(env)]
+    return RECIPES[name][env.shows_pictures]
 
 
 @dataclass(frozen=True)
