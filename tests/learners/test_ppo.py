@@ -334,7 +334,7 @@ def test_what_an_option_did_counts_as_much_as_agents_would_have_done_it():
     np.testing.assert_allclose(metrics["value_loss"], np.average(advantage**2, weights=share) / 2, rtol=1e-3)
 
     head = state.networks.actor.head
-    louder = eqx.tree_at(lambda networks: networks.actor.head.weights[0], state.networks, 3 * head.weights[0])
+    louder = eqx.tree_at(lambda networks: networks.actor.head.weights[0], state.networks, 100 * head.weights[0])
     _, policy = learner.log_policy(louder.actor, batch.memory.actor, ticks.observation, ticks.action_mask, ticks.first)
     now = np.exp(np.take_along_axis(np.asarray(policy), np.asarray(ticks.action)[..., None], axis=-1)[..., 0])
     ratio = (now / likely)[valid]
