@@ -98,6 +98,9 @@ STUDIES: dict[str, dict[str, str]] = {
         "iql-ns+handmade": f"{_FORAGE_SMALL} --method iql-ns+handmade",
         "drawn alike": f"{_FORAGE_SMALL} --method iql-ns+handmade {_CHOICE}.merit-share 0",
     },
+    "foraging-ppo": {
+        method: f"{_FORAGE_BY_PPO} --method {method}" for method in ("ippo", "ippo+handmade", "ippo+wander")
+    },
     "meeting": {
         "iql": f"{_MEET} --seeds 5 --method iql",
         "iql+handmade": f"{_MEET} --seeds 5 --method iql+handmade",
@@ -108,9 +111,14 @@ STUDIES: dict[str, dict[str, str]] = {
         "ippo-ns+hit": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO}",
         "ippo-ns+hit, 0.05": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO} {_CHOICE}.chance 0.05",
         "ippo-ns+wander": f"{_MEET_BY_PPO} --seeds 5 --method ippo+wander",
-        # where what options did had no bounds yet, nor was weighed (`ppo.own_share`)
-        "ippo-ns+handmade, until 2de7d95": f"{_MEET_BY_PPO} --seeds 5 --method ippo+handmade",
-        "ippo-ns+hit, until 2de7d95": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO}",
+        # where critics expected what agents earn when led, and before: where what options did had no bounds either, nor
+        # was weighed (`ppo.own_share`)
+        **{
+            f"ippo-ns+{options}, until {commit}": f"{_MEET_BY_PPO} --seeds 5 --method ippo+{options} {flags}".strip()
+            for commit in ("72ae2de", "2de7d95")
+            for options, flags in (("handmade", ""), ("hit", _TWO))
+        },
+        "ippo-ns+hit, 0.05, until 72ae2de": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO} {_CHOICE}.chance 0.05",
     },
     "meeting-apart": {
         "iql-ns": f"{_MEET} --seeds 5 --method iql-ns",
@@ -187,10 +195,14 @@ STUDIES: dict[str, dict[str, str]] = {
             for seed in (0, 5)
         },
         "iql+hit, 10 options": f"{_COOKS} --seed 0 --method iql+hit {_SHARED} --learning.macro.num-options 10",
-        **{method: f"{_COOKS} --seed 0 --method {method} {_SHARED}" for method in ("iql+iaro", "iql+kron", "iql+rjs")},
-        **{  # where what options did had no bounds yet, nor was weighed (`ppo.own_share`)
-            f"{method}, until 2de7d95": f"{_COOKS} --seed 0 --method {method} {_SHARED}"
-            for method in ("ippo+hit", "ippo+iaro")
+        **{
+            f"iql+{found}": f"{_COOKS} --seed 0 --method iql+{found} {_SHARED}"
+            for found in ("iaro", "iaro-scalar", "kron", "rjs")
+        },
+        **{  # as in meeting-ppo
+            f"ippo+{found}, until {commit}": f"{_COOKS} --seed 0 --method ippo+{found} {_SHARED}"
+            for commit in ("72ae2de", "2de7d95")
+            for found in ("hit", "iaro")
         },
         **{f"{method}, normalised": f"{_COOKS} --seed 0 --method {method} {_NORMALISED}" for method in ("iql", "vdn")},
         **{f"{method}, normalised, again": f"{_COOKS} --seed 0 --method {method}-ln" for method in ("iql", "vdn")},
