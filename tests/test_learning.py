@@ -124,6 +124,8 @@ def test_team_learns_and_its_scores_are_kept(learned):
     by_metric = scores_by_metric(CONFIG, "matching", ("score", "return"), scores)
     assert [each.metric for each in by_metric] == ["score", "return"]
     np.testing.assert_array_equal(by_metric[1].values, scores[..., 1])
+    last = scores_by_metric(CONFIG, "matching", ("score", "return"), scores[:, -1:])[0]
+    assert last.steps.tolist() == by_metric[0].steps[-1:].tolist()
 
 
 def test_seed_that_diverges_is_left_out_and_the_others_keep_their_numbers(learned, tmp_path, capsys):

@@ -70,6 +70,5 @@ def evaluate_run(
         one_seed = partial(evaluate, stage.learner, num_episodes=num_episodes)
         return jax.vmap(lambda policy, env, key: one_seed(policy, env, key=key))(policy, envs, keys)
 
-    once = replace(config.learning, evaluations=1)
     values = play(policy, envs, keys)[:, None]
-    return scores_by_metric(once, config.scenario, metric_names(config.env), values)
+    return scores_by_metric(config.learning, config.scenario, metric_names(config.env), values)

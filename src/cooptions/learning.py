@@ -182,6 +182,7 @@ def scores_by_metric(
     names: tuple[str, ...],
     scores: Float[Array, "seed evaluation episode score"],
 ) -> list[Scores]:
-    """The scores as statistics want them, one object for each metric."""
-    steps, values = Learning.of(config).steps, np.asarray(scores)
+    """The scores as statistics want them, one object for each metric; of all evaluations, or as many of the last."""
+    values = np.asarray(scores)
+    steps = Learning.of(config).steps[-values.shape[1] :]
     return [Scores(config.name, scenario, name, steps, values[..., index]) for index, name in enumerate(names)]
