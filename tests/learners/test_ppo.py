@@ -319,14 +319,17 @@ def test_options_are_drawn_by_chance_which_falls_to_none(chance, progress):
     assert not bool(batch.ticks.led.any())
 
 
-def test_what_an_option_did_counts_as_much_as_agents_would_have_done_it():
+def test_what_an_option_did_counts_as_much_as_the_team_would_have_done_it():
     """Well or badly done; and learning begins with the policy that acted, also where an option did."""
     learner, state, batch, log_policy, _ = collected(0.3)
     ticks = batch.ticks
     valid = np.broadcast_to(np.asarray(ticks.valid)[..., None], ticks.led.shape)
     likely = np.exp(np.take_along_axis(np.asarray(log_policy), np.asarray(ticks.action)[..., None], axis=-1)[..., 0])
-    share = np.where(ticks.led, likely, 1.0)[valid]
+    together = np.where(ticks.led, likely, 1.0).prod(axis=-1, keepdims=True)
+    share = np.broadcast_to(together, valid.shape)[valid]
     np.testing.assert_allclose(np.asarray(own_share(ticks))[valid], share, rtol=1e-4)
+    one_led = dataclasses.replace(ticks, led=jnp.broadcast_to(jnp.array([True, False]), ticks.led.shape))
+    np.testing.assert_allclose(own_share(one_led)[..., 1], jnp.exp(ticks.log_probability[..., 0]), rtol=1e-5)
     loss = jax.jit(learner.loss)
     _, metrics = loss(state.networks, batch)
     assert float(metrics["clipped"]) == 0.0

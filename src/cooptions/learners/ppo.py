@@ -151,7 +151,7 @@ class PpoState(eqx.Module):
 class Ppo(AbstractLearner[PpoState]):
     """PPO on any environment. Policies are of primitives alone: joint options explore.
 
-    The team follows one now and then. An option does what it does for certain; what it did counts as much as the agent
+    The team follows one now and then. An option does what it does for certain; what it did counts as much as the team
     would have done it by itself (`own_share`), well or badly done, and like all else moves a policy by no more than
     PPO allows at a time. The critic expects what agents earn when left to themselves: that an option may interrupt a
     plan is no reason to drop it.
@@ -342,9 +342,11 @@ def joint_view(observation: Shaped[Array, "time env agent *shape"]) -> Shaped[Ar
 
 
 def own_share(ticks: Tick) -> Float[Array, "*batch agent"]:
-    """How likely each agent would have done by itself what was done: all of what it chose, and of what an option did as
-    much as its policy. That is the ratio by which importance sampling weighs what another policy did."""
-    return jnp.where(ticks.led, jnp.exp(ticks.log_probability), 1.0)
+    """How likely the team would have done by itself what was done: all of what its members chose, and of what an option
+    did as much as the policies of those it led, together. That is the ratio by which importance sampling weighs what
+    another policy did, and the same for every agent: to each of them its mates are a part of the world."""
+    own = jnp.where(ticks.led, ticks.log_probability, 0.0)
+    return jnp.broadcast_to(jnp.exp(own.sum(axis=-1, keepdims=True)), own.shape)
 
 
 def _num_primitives(env: AbstractEnv) -> int:
