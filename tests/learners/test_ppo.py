@@ -15,6 +15,7 @@ from cooptions.envs.probe import PROBES, Masked, Matching
 from cooptions.envs.rollout import start, tick
 from cooptions.errors import ConfigError
 from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
+from cooptions.learners.merit import GRACE
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.ppo import Batch, DrawingConfig, Ppo, PpoConfig, joint_view, own_share
 from cooptions.options.handmade import handmade_options
@@ -274,14 +275,16 @@ MEETING = Grid(height=5, width=5, num_agents=2, task="meet")
 WITH_OPTIONS = MacroConfig().around(MEETING, handmade_options(MEETING), foresight=False)
 
 
-def collected(chance, progress=0.0):
-    """A rollout with options, at some time of training."""
+def collected(chance, progress=0.0, led_in_vain=0.0):
+    """A rollout with options, at some time of training, after so many steps in which they earned nothing."""
     learner = Ppo(dataclasses.replace(SMALL, network=MEMORY, rollout=20, choice=DrawingConfig(chance=chance)))
 
     @jax.jit
     def collect(key):
         state = learner.init(WITH_OPTIONS, key=key)
         state = eqx.tree_at(lambda s: s.updates, state, jnp.int32(progress * learner.num_updates))
+        record = jnp.float32(led_in_vain), jnp.float32(100.0), jnp.float32(100.0)
+        state = eqx.tree_at(lambda s: (s.merit.under, s.merit.own, s.merit.alone), state, record)
         state, batch, metrics = learner.collect(state, WITH_OPTIONS, key=key)
         _, log_policy = learner.log_policy(
             state.networks.actor,
@@ -317,6 +320,14 @@ def test_options_are_drawn_by_chance_which_falls_to_none(chance, progress):
     _, _, batch, _, metrics = collected(chance, progress)
     assert float(metrics["led"]) == 0.0
     assert not bool(batch.ticks.led.any())
+
+
+def test_options_that_yield_leave_whole_environments_alone():
+    _, _, batch, *_ = collected(0.3, led_in_vain=3 * GRACE)
+    assert bool(batch.ticks.led[:, :4].any(axis=(0, 2)).all())
+    assert not bool(batch.ticks.led[:, 4:].any())
+    _, _, batch, *_ = collected(0.3)
+    assert bool(batch.ticks.led.any(axis=(0, 2)).all())
 
 
 def test_what_an_option_did_counts_as_much_as_the_team_would_have_done_it():

@@ -98,7 +98,7 @@ def choose(
 def draw_together(
     timestep: TimeStep,
     action: Int[Array, "env agent"],
-    chance: Float[Array, ""] | float,
+    chance: Float[Array, " env"] | Float[Array, ""] | float,
     *,
     key: PRNGKeyArray,
     weights: Float[Array, " option"] | None = None,

@@ -203,7 +203,8 @@ class Ppo(AbstractLearner[PpoState]):
         """Let the team act for a rollout, and judge afterwards, all at once, how well it did."""
         choice, frames = self.config.choice, state.updates * self.steps_per_update
         weights = choice.weights(state.merit)
-        chance = choice.chance * (1 - state.updates / self.num_updates) * weights.sum()
+        falling = choice.chance * (1 - state.updates / self.num_updates)
+        chance = falling * _shared_out(weights.sum(), self.config.num_envs)
 
         def decide(memory: Array, timestep: TimeStep, first: Array, key: PRNGKeyArray) -> tuple[Array, Array, Array]:
             mask = _own_choices(timestep)
@@ -347,6 +348,15 @@ def own_share(ticks: Tick) -> Float[Array, "*batch agent"]:
     another policy did, and the same for every agent: to each of them its mates are a part of the world."""
     own = jnp.where(ticks.led, ticks.log_probability, 0.0)
     return jnp.broadcast_to(jnp.exp(own.sum(axis=-1, keepdims=True)), own.shape)
+
+
+def _shared_out(share: Float[Array, ""], num_envs: int) -> Float[Array, " env"]:
+    """How often options are drawn in each environment: in a share of them as ever, in one in part, in the others never.
+
+    Where options are to yield, they leave whole episodes alone: one that is interrupted now and then, however seldom,
+    is not what the team would have lived by itself.
+    """
+    return jnp.clip(share * num_envs - jnp.arange(num_envs), 0.0, 1.0)
 
 
 def _num_primitives(env: AbstractEnv) -> int:
