@@ -67,6 +67,7 @@ _COOKS = "overcooked-counter_circuit --seeds 5"
 _KITCHEN = f"{_COOKS} {_RARELY}"
 _SHARED = "--learning.macro.discoveries 1"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
+_OFTEN = f"{_TWO} {_CHOICE}.chance 0.05"
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
 
 STUDIES: dict[str, dict[str, str]] = {
@@ -109,16 +110,19 @@ STUDIES: dict[str, dict[str, str]] = {
     "meeting-ppo": {  # what it does without options is in meeting-apart
         "ippo-ns+handmade": f"{_MEET_BY_PPO} --seeds 5 --method ippo+handmade",
         "ippo-ns+hit": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO}",
-        "ippo-ns+hit, 0.05": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO} {_CHOICE}.chance 0.05",
+        "ippo-ns+hit, 0.05": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_OFTEN}",
         "ippo-ns+wander": f"{_MEET_BY_PPO} --seeds 5 --method ippo+wander",
-        # where critics expected what agents earn when led, and before: where what options did had no bounds either, nor
-        # was weighed (`ppo.own_share`)
+        # where each agent weighed what an option did by its own policy alone (`ppo.own_share`), where critics expected
+        # what agents earn when led, and before: where what options did had no bounds either, nor was weighed
         **{
             f"ippo-ns+{options}, until {commit}": f"{_MEET_BY_PPO} --seeds 5 --method ippo+{options} {flags}".strip()
-            for commit in ("72ae2de", "2de7d95")
+            for commit in ("e10e904", "72ae2de", "2de7d95")
             for options, flags in (("handmade", ""), ("hit", _TWO))
         },
-        "ippo-ns+hit, 0.05, until 72ae2de": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO} {_CHOICE}.chance 0.05",
+        **{
+            f"ippo-ns+hit, 0.05, until {commit}": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_OFTEN}"
+            for commit in ("e10e904", "72ae2de")
+        },
     },
     "meeting-apart": {
         "iql-ns": f"{_MEET} --seeds 5 --method iql-ns",
@@ -199,13 +203,20 @@ STUDIES: dict[str, dict[str, str]] = {
             f"iql+{found}": f"{_COOKS} --seed 0 --method iql+{found} {_SHARED}"
             for found in ("iaro", "iaro-scalar", "kron", "rjs")
         },
-        **{  # as in meeting-ppo
-            f"ippo+{found}, until {commit}": f"{_COOKS} --seed 0 --method ippo+{found} {_SHARED}"
-            for commit in ("72ae2de", "2de7d95")
-            for found in ("hit", "iaro")
-        },
         **{f"{method}, normalised": f"{_COOKS} --seed 0 --method {method} {_NORMALISED}" for method in ("iql", "vdn")},
         **{f"{method}, normalised, again": f"{_COOKS} --seed 0 --method {method}-ln" for method in ("iql", "vdn")},
+    },
+    "soups-ppo": {
+        "ippo+hit, never drawn": f"{_COOKS} --seed 0 --method ippo+hit {_SHARED} {_CHOICE}.chance 0",
+        **{f"ippo+{found}": f"{_COOKS} --seed 0 --method ippo+{found} {_SHARED}" for found in ("hit", "iaro")},
+        **{  # as in meeting-ppo; and where options yielded by being drawn seldom, everywhere
+            f"ippo+hit, until {commit}": f"{_COOKS} --seed 0 --method ippo+hit {_SHARED}"
+            for commit in ("1a84235", "e10e904", "72ae2de", "2de7d95")
+        },
+        **{
+            f"ippo+iaro, until {commit}": f"{_COOKS} --seed 0 --method ippo+iaro {_SHARED}"
+            for commit in ("72ae2de", "2de7d95")
+        },
     },
     "targets": {  # updates between copies of the network to the target network
         **{f"iql, {interval}": f"{_COPIED} {interval} --method iql {_FLOAT}" for interval in (100, 30, 10)},

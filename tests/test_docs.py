@@ -14,6 +14,7 @@ from benchmarks.options import alignment, table
 from benchmarks.tables import with_table
 from cooptions.envs import make_env, rollout
 from cooptions.evaluation import final_iqm
+from cooptions.figures.curves import method_styles
 from cooptions.reproduction.results import by_own_score, read_results
 
 ROOT = Path(__file__).parents[1]
@@ -72,6 +73,7 @@ def test_results_of_studies_name_the_commands_that_make_them(study):
     assert {name: sorted(command) for name, command in kept.items()} == {
         name: sorted(command) for name, command in wanted.items()
     }, f"run python -m benchmarks.learning {study}"
+    assert len(method_styles(wanted)) == len(wanted), "the runs of a study can be told apart in its picture"
 
 
 def intervals_in(page):

@@ -154,7 +154,7 @@ class Ppo(AbstractLearner[PpoState]):
     The team follows one now and then. An option does what it does for certain; what it did counts as much as the team
     would have done it by itself (`own_share`), well or badly done, and like all else moves a policy by no more than
     PPO allows at a time. The critic expects what agents earn when left to themselves: that an option may interrupt a
-    plan is no reason to drop it.
+    plan is no reason to drop it. Options that yield leave whole environments alone.
     """
 
     config: PpoConfig
