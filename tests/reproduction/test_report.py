@@ -14,6 +14,7 @@ from cooptions.reproduction.report import (
     PARTS,
     Evidence,
     comparison_table,
+    coverage_table,
     score_table,
     time_table,
     verdict_table,
@@ -90,6 +91,19 @@ def test_what_rests_on_one_discovery_says_so():
     assert "| 6, 1 discovery |" in one
     assert "| 6, 6 discoveries |" in own
     assert "| 6 |" in score_table(_evidence(result("iql", SIX)))
+
+
+def test_coverage_is_by_the_largest_share_of_the_steps():
+    kitchen = "overcooked-forced_coord"
+    found = [result("iql", SIX), result("iql", SIX[:5], fraction=0.2), result("iql+hit", SIX[:5], fraction=0.2)]
+    found += [result("iql+hit", SIX, num_options=2), result("vdn", SIX, scenario=kitchen)]
+    head, _, *lines = coverage_table(_evidence(*found)).splitlines()
+    methods = [cell.strip() for cell in head.split("|")[1:-1]]
+    cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[1:-1]] for line in lines}
+    told = {place: dict(zip(methods, line, strict=True)) for place, line in cells.items()}
+    assert len(told) == 6
+    assert (told[PLACE]["iql"], told[PLACE]["iql+hit"], told[PLACE]["vdn"]) == ("6", "5 over 0.2", "none")
+    assert (told[kitchen]["iql"], told[kitchen]["vdn"], told[kitchen]["mappo"]) == ("none", "6", "-")
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from cooptions.artifacts import write_bytes
 from cooptions.errors import ArtifactError
 from cooptions.evaluation import final_iqm
 from cooptions.reproduction.estimates import Speeds, contestant
-from cooptions.reproduction.figures import REPRODUCTIONS
+from cooptions.reproduction.figures import PAPER, REPRODUCTIONS
 from cooptions.reproduction.results import Result, by_own_score, read_results
+from cooptions.reproduction.rows import Row
 from cooptions.reproduction.verdicts import FAILS, HOLDS, Verdict, claims, decide, summary
 
 CLAIMS = {
@@ -114,6 +115,22 @@ def _of_one_discovery(verdict: Verdict) -> bool:
     return any(side and side.discoveries == 1 for side in (verdict.left, verdict.right))
 
 
+def coverage_table(evidence: Evidence) -> str:
+    """Of the paper's comparison, how many seeds of each method there are, over the largest share of the steps."""
+
+    def cell(scenario: str, method: str) -> str:
+        if Row(scenario, method) not in PAPER.rows:
+            return "-"
+        found = [each for each in evidence.scored if (each.scenario, each.label) == (scenario, method)]
+        best = max(found, key=lambda each: each.fraction, default=None)
+        if best is None:
+            return "none"
+        return str(len(best.seeds)) if best.fraction == 1 else f"{len(best.seeds)} over {best.fraction:g}"
+
+    lines = [[scenario, *(cell(scenario, method) for method in PAPER.methods)] for scenario in PAPER.scenarios]
+    return _table(["seeds", *PAPER.methods], lines)
+
+
 def score_table(evidence: Evidence) -> str:
     """What every row scored at the end, and how it was made."""
     lines = []
@@ -166,6 +183,7 @@ def picture_list(evidence: Evidence) -> str:
 PARTS: dict[str, Callable[[Evidence], str]] = {
     "verdicts": verdict_table,
     "comparisons": comparison_table,
+    "coverage": coverage_table,
     "scores": score_table,
     "returns": return_table,
     "time": time_table,
