@@ -117,15 +117,15 @@ def _of_one_discovery(verdict: Verdict) -> bool:
 
 def coverage_table(evidence: Evidence) -> str:
     """Of the paper's comparison, how many seeds of each method there are, over the largest share of the steps."""
+    longest = {(each.scenario, each.label): each for each in sorted(evidence.scored, key=lambda each: each.fraction)}
 
     def cell(scenario: str, method: str) -> str:
-        if Row(scenario, method) not in PAPER.rows:
+        if Row(scenario, method) not in PAPER.rows_in(scenario):
             return "-"
-        found = [each for each in evidence.scored if (each.scenario, each.label) == (scenario, method)]
-        best = max(found, key=lambda each: each.fraction, default=None)
-        if best is None:
+        found = longest.get((scenario, method))
+        if found is None:
             return "none"
-        return str(len(best.seeds)) if best.fraction == 1 else f"{len(best.seeds)} over {best.fraction:g}"
+        return str(len(found.seeds)) if found.fraction == 1 else f"{len(found.seeds)} over {found.fraction:g}"
 
     lines = [[scenario, *(cell(scenario, method) for method in PAPER.methods)] for scenario in PAPER.scenarios]
     return _table(["seeds", *PAPER.methods], lines)
