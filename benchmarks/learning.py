@@ -48,10 +48,10 @@ _FADING = "shaping_horizon=2500000"  # a quarter of training
 _CRAMPED = f"overcooked-cramped_room,{_FADING} --seeds 5"
 _COOK = f"overcooked-counter_circuit,{_FADING} --seeds 5"
 _LITTLE_PICTURES = "--learning.learner.network.channels 16 --learning.learner.network.kernels 1"
-_OFTEN = f"{_LITTLE_PICTURES} --learning.evaluations 40 --learning.learner.steps"
+_CLOSELY = f"{_LITTLE_PICTURES} --learning.evaluations 40 --learning.learner.steps"
 _COPIED_EVERY = "--learning.learner.target-interval"
-_COPIED = f"overcooked-cramped_room --seeds 4 {_OFTEN} 1000000 {_COPIED_EVERY}"
-_CIRCUIT = f"overcooked-counter_circuit --seeds 3 {_OFTEN} 4000000 {_COPIED_EVERY}"
+_COPIED = f"overcooked-cramped_room --seeds 4 {_CLOSELY} 1000000 {_COPIED_EVERY}"
+_CIRCUIT = f"overcooked-counter_circuit --seeds 3 {_CLOSELY} 4000000 {_COPIED_EVERY}"
 _BRIEF = (
     f"overcooked-counter_circuit --seeds 4 {_LITTLE_PICTURES} --learning.evaluations 16 --learning.episodes 8 "
     f"--learning.learner.steps 2000000 {_FLOAT}"
@@ -67,7 +67,7 @@ _COOKS = "overcooked-counter_circuit --seeds 5"
 _KITCHEN = f"{_COOKS} {_RARELY}"
 _SHARED = "--learning.macro.discoveries 1"
 _COSTLY = "--options.step-cost 0.43 --options.effort 0.052"  # 0.025 and 0.003 of all there is to gain for +e1
-_OFTEN = f"{_TWO} {_CHOICE}.chance 0.05"
+_DRAWN_OFTEN = f"{_TWO} {_CHOICE}.chance 0.05"
 _DRAWN = f"{_MEET} --seeds 3 --method iql-ns+handmade"
 
 STUDIES: dict[str, dict[str, str]] = {
@@ -110,7 +110,7 @@ STUDIES: dict[str, dict[str, str]] = {
     "meeting-ppo": {  # what it does without options is in meeting-apart
         "ippo-ns+handmade": f"{_MEET_BY_PPO} --seeds 5 --method ippo+handmade",
         "ippo-ns+hit": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_TWO}",
-        "ippo-ns+hit, 0.05": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_OFTEN}",
+        "ippo-ns+hit, 0.05": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_DRAWN_OFTEN}",
         "ippo-ns+wander": f"{_MEET_BY_PPO} --seeds 5 --method ippo+wander",
         # where each agent weighed what an option did by its own policy alone (`ppo.own_share`), where critics expected
         # what agents earn when led, and before: where what options did had no bounds either, nor was weighed
@@ -120,7 +120,7 @@ STUDIES: dict[str, dict[str, str]] = {
             for options, flags in (("handmade", ""), ("hit", _TWO))
         },
         **{
-            f"ippo-ns+hit, 0.05, until {commit}": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_OFTEN}"
+            f"ippo-ns+hit, 0.05, until {commit}": f"{_MEET_BY_PPO} --seeds 5 --method ippo+hit {_DRAWN_OFTEN}"
             for commit in ("e10e904", "72ae2de")
         },
     },
