@@ -4,6 +4,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from rich.console import Console
 
 from cooptions.artifacts import config_json, open_run
 from cooptions.cli import main
@@ -62,6 +63,22 @@ def test_eigenvalues_are_those_of_slow_functions(found):
     values = np.asarray(spectrum.canonical.eigenvalues[0])
     assert (values > 0).all()
     assert (values < 0.6).all()
+
+
+def test_eigenfunctions_that_there_are_none_of_are_told(capsys):
+    """Two agents on three cells are in one of nine states: eight functions, and a constant."""
+    config = Config(
+        scenario="grid-1x3-2p",
+        walk=WalkConfig(transitions=2_000),
+        representation=RawJoint(),
+        laplacian=Nystrom(num_eigenfunctions=12, num_landmarks=20),
+    )
+    dataset = index_futures(walk(config.env, config.walk, config.keys("walk")))
+    state = fit_representation(config.discovery, dataset, config.keys("representation"))
+    progress = Progress(Console(width=200))
+    spectrum = fit_spectrum(config.discovery, state, dataset.walk, config.keys("laplacian"), progress=progress)
+    assert spectrum.num_missing.tolist() == [4]
+    assert "the walk of seed 0 has 8 eigenfunctions, not 12" in capsys.readouterr().out
 
 
 def test_kronecker_finds_the_joint_eigenspace_from_single_agents():

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
-from jaxtyping import Array, Bool, Float, Key, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
 from cooptions.fitting import fit
 from cooptions.laplacian import AbstractLaplacian, Basis, Canonical, Pairs, References, canonicalise
@@ -53,6 +53,11 @@ class Spectrum(eqx.Module):
     canonical: Canonical
     profiles: Profiles | None
     """Only in the basis `axes`."""
+
+    @property
+    def num_missing(self) -> Int[Array, "*seed"]:
+        """How many of the last eigenfunctions there are none of: z takes too few values, and they are 0."""
+        return (self.canonical.matrix == 0).all(axis=-2).sum(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -145,7 +150,20 @@ def spectrum_of_pairs(
 ) -> Spectrum:
     """The eigenfunctions on z that was encoded before."""
     state = fit(discovery.fitted, pairs, keys, name="laplacian", directory=directory, progress=progress)
-    return Spectrum(standard, *_solve(discovery, state, pairs))
+    spectrum = Spectrum(standard, *_solve(discovery, state, pairs))
+    if progress is not None:
+        _tell_missing(spectrum, progress)
+    return spectrum
+
+
+def _tell_missing(spectrum: Spectrum, progress: Progress) -> None:
+    wanted = spectrum.canonical.eigenvalues.shape[-1]
+    for seed, missing in enumerate(np.asarray(spectrum.num_missing)):
+        if missing:
+            progress.warn(
+                f"the walk of seed {seed} has {wanted - missing} eigenfunctions, not {wanted}: the others are 0, and "
+                f"their options end at once; --laplacian.num-eigenfunctions {max(wanted - missing, 1)} leaves them out"
+            )
 
 
 def untrained_spectrum(discovery: Discovery, representation: Any, walk: Walk, keys: Key[Array, " seed"]) -> Spectrum:

@@ -24,6 +24,9 @@ class Progress:
     def silent(cls) -> "Progress":
         return cls(Console(quiet=True))
 
+    def warn(self, message: str) -> None:
+        self.console.print(f"[yellow]warning:[/] {message}")
+
     @contextlib.contextmanager
     def stage(self, name: str, num_steps: int, done: int = 0) -> Iterator["StageProgress"]:
         columns = (
