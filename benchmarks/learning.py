@@ -56,11 +56,16 @@ _BRIEF = (
     f"overcooked-counter_circuit --seeds 4 {_LITTLE_PICTURES} --learning.evaluations 16 --learning.episodes 8 "
     f"--learning.learner.steps 2000000 {_FLOAT}"
 )
+_FORCED = (
+    f"overcooked-forced_coord --seeds 3 {_LITTLE_PICTURES} --learning.evaluations 30 "
+    f"--learning.learner.steps 3000000 {_FLOAT}"
+)
 _FORAGE_BRIEFLY = f"lbf-15x15-4p-3f --seeds 5 {_LITTLE} 1000000"
 _FORAGE_LONGER = f"lbf-15x15-4p-3f --seeds 5 {_LITTLE} 3000000"
 _FIVE_APPLES = "lbf-15x15-4p-5f --seeds 5"
 _FORAGE_BY_PPO = f"lbf-15x15-4p-3f --seeds 5 {_LITTLE_PPO} 1000000"
 _TRACE = "--learning.learner.trace"
+_EPSILON = "--learning.learner.epsilon-finish"
 _NORMALISED = "--learning.learner.network.normalised"
 _RARELY = f"{_COPIED_EVERY} 100"  # the paper's
 _COOKS = "overcooked-counter_circuit --seeds 5"
@@ -208,6 +213,7 @@ STUDIES: dict[str, dict[str, str]] = {
     },
     "soups-ppo": {
         "ippo+hit, never drawn": f"{_COOKS} --seed 0 --method ippo+hit {_SHARED} {_CHOICE}.chance 0",
+        "ippo+hit, 0.005": f"{_COOKS} --seed 0 --method ippo+hit {_SHARED} {_CHOICE}.chance 0.005",
         **{f"ippo+{found}": f"{_COOKS} --seed 0 --method ippo+{found} {_SHARED}" for found in ("hit", "iaro")},
         **{  # as in meeting-ppo; and where options yielded by being drawn seldom, everywhere
             f"ippo+hit, until {commit}": f"{_COOKS} --seed 0 --method ippo+hit {_SHARED}"
@@ -225,6 +231,11 @@ STUDIES: dict[str, dict[str, str]] = {
         **{f"{method}, 10, half": f"{_COPIED} 10 --method {method}" for method in ("iql", "vdn")},
         "iql, 10, trace 0.9": f"{_COPIED} 10 --method iql {_FLOAT} {_TRACE} 0.9 --learning.learner.batch 13",
         "circuit/iql, 10": f"{_CIRCUIT} 10 --method iql {_FLOAT}",
+    },
+    "loops": {  # cooks that fill one pot at a time
+        **{f"iql, {end}": f"{_FORCED} --method iql {_EPSILON} {end}" for end in (0.05, 0.2)},
+        **{f"iql, {end}, seeds 3 to 5": f"{_FORCED} --seed 3 --method iql {_EPSILON} {end}" for end in (0.05, 0.2)},
+        "iql+wander": f"{_FORCED} --method iql+wander",
     },
     "normalised": {  # layers that normalise what they pass on, in a small network
         **{method: f"{_BRIEF} --method {method}" for method in ("iql", "vdn")},
@@ -283,6 +294,11 @@ class Arguments:
         require(self.study in STUDIES, f"study: unknown {self.study!r}; there are {', '.join(STUDIES)}")
         unknown = [name for name in self.only if name not in STUDIES[self.study]]
         require(not unknown, f"only: unknown {', '.join(unknown)}; there are {', '.join(STUDIES[self.study])}")
+
+    @property
+    def asked(self) -> dict[str, str]:
+        """The commands of the runs that are to be made and collected."""
+        return {name: command for name, command in STUDIES[self.study].items() if not self.only or name in self.only}
 
     def place(self, name: str) -> Path:
         """The run directory of a run."""
@@ -357,9 +373,8 @@ def setbacks(kept: dict[str, Any], above: float, low: float) -> str:
 
 def make(arguments: Arguments) -> None:
     """Run what was asked for; a run that is there is not made again."""
-    for name, command in STUDIES[arguments.study].items():
-        if not arguments.only or name in arguments.only:
-            cooptions(["train", *command.split(), "--learning.name", name, "--out", str(arguments.place(name))])
+    for name, command in arguments.asked.items():
+        cooptions(["train", *command.split(), "--learning.name", name, "--out", str(arguments.place(name))])
 
 
 def main(arguments: Arguments) -> None:
@@ -368,7 +383,7 @@ def main(arguments: Arguments) -> None:
         if not arguments.collect:
             make(arguments)
         kept = json.loads(path.read_text()) if path.exists() else {}
-        for name, command in STUDIES[arguments.study].items():
+        for name, command in arguments.asked.items():
             run = RunDirectory(arguments.place(name))
             if run.file("metrics", "learning.jsonl").exists():
                 kept[name] = collected(name, command, run, arguments.note)
