@@ -2,7 +2,7 @@
 
 python -m benchmarks.second_pot --options none wander runs/pots/option_sets/seed-0 > results/learning/second_pot.json
 
-The run is made by `python -m benchmarks.learning loops --only "iql, 0.05"`, the option set by
+The runs are made by `python -m benchmarks.learning loops --only "iql, 0.05" "iql, 0.05, seeds 3 to 5"`, the options by
 cooptions discover overcooked-forced_coord --method hit --seeds 1 --out runs/pots
 cooptions options runs/pots
 """
@@ -45,9 +45,12 @@ NO_POT = 255
 
 @dataclass(frozen=True)
 class Arguments:
-    """Let the teams of a run play on without learning: exploring, and given onions for a pot beside one that cooks."""
+    """Let teams play on without learning: exploring, and given onions for a pot beside one that cooks."""
 
-    run: Path = Path("runs/learning/loops/iql, 0.05")
+    runs: tuple[Path, ...] = (
+        Path("runs/learning/loops/iql, 0.05"),
+        Path("runs/learning/loops/iql, 0.05, seeds 3 to 5"),
+    )
     """Teams that were trained by Q-learning without memory and without options."""
     options: tuple[str, ...] = ("none", "wander")
     """What a team that explores draws from besides primitives: nothing, `wander`, or the directory of an option set."""
@@ -166,20 +169,23 @@ def given(config: Config, networks: Network, onions: int, epsilon: float, argume
     return {"onions": onions, "epsilon": epsilon, "deliveries": means, "episodes": nums}
 
 
-def main(arguments: Arguments) -> None:
-    with open_run(arguments.run, {}) as run:
+def asked(path: Path, arguments: Arguments) -> dict[str, Any]:
+    """All that is asked of the teams of one run."""
+    with open_run(path, {}) as run:
         config = config_of_run(run)
         networks, _ = learning_stage(config, run, Progress(Console(quiet=True)))
     rows = [exploring(config, networks, name, arguments) for name in arguments.options]
-    gifts = [
-        given(config, networks, onions, epsilon, arguments)
-        for epsilon in (0.0, arguments.epsilon)
-        for onions in arguments.gifts
-    ]
+    noises = (0.0, arguments.epsilon)
+    gifts = [given(config, networks, num, epsilon, arguments) for epsilon in noises for num in arguments.gifts]
     for each in (*rows, *gifts):
-        print(json.dumps(each), file=sys.stderr)
-    about = {"scenario": config.scenario, "epsilon": arguments.epsilon, "episodes": arguments.episodes}
-    print(json.dumps({**about, "exploring": rows, "gifts": gifts, **provenance()}, indent=1))
+        print(path, json.dumps(each), file=sys.stderr)
+    return {"run": str(path), "scenario": config.scenario, "exploring": rows, "gifts": gifts}
+
+
+def main(arguments: Arguments) -> None:
+    runs = [asked(path, arguments) for path in arguments.runs]
+    about = {"epsilon": arguments.epsilon, "episodes": arguments.episodes}
+    print(json.dumps({**about, "runs": runs, **provenance()}, indent=1))
 
 
 if __name__ == "__main__":

@@ -115,7 +115,7 @@ def test_intervals_of_the_pages_are_somewhere_in_the_results():
     known |= {at_the_end(mean_until_then(each)) for each in scores}
     shares = [row["percent_of_episodes"].values() for row in results_of("frontier")["rows"]]
     known |= {shown(*share) for row in shares for share in row}
-    teams = [row["percent"].values() for row in results_of("second_pot")["exploring"]]
+    teams = [row["percent"].values() for run in results_of("second_pot")["runs"] for row in run["exploring"]]
     known |= {shown(*share) for row in teams for event in row for share in event}
     for page in ("learning", "reproduction"):
         told = intervals_in(f"docs/{page}.md")
