@@ -39,6 +39,8 @@ with quiet_import():
     from jaxmarl.environments.overcooked.common import OBJECT_TO_INDEX
     from jaxmarl.environments.overcooked.overcooked import POT_EMPTY_STATUS, POT_FULL_STATUS
 
+EVENTS = "fetched", "filled", "both"
+"""What is counted: an onion taken while a pot cooks, one put into another pot meanwhile, two pots that cook at once."""
 NEVER = -1
 NO_POT = 255
 
@@ -155,10 +157,6 @@ def exploring(config: Config, networks: Network, name: str, arguments: Arguments
     shares = {event: [wilson(int(n), num) for n in seen[event].any(axis=1).sum(axis=1)] for event in EVENTS}
     deliveries = [round(float(mean), 1) for mean in delivered.mean(axis=1)]
     return {"options": name, "led": round(float(seen["led"].mean()), 3), "deliveries": deliveries, "percent": shares}
-
-
-EVENTS = {"fetched": "an onion taken", "filled": "an onion potted", "both": "two pots cook at once"}
-"""What is counted, all while another pot cooks."""
 
 
 def given(config: Config, networks: Network, onions: int, epsilon: float, arguments: Arguments) -> dict[str, Any]:

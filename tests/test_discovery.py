@@ -17,7 +17,7 @@ from cooptions.presets import METHODS, preset
 from cooptions.progress import Progress
 from cooptions.representations import Hit, Mask, RawJoint
 from cooptions.representations.distance import DistanceConfig
-from cooptions.stages import spectrum_stage
+from cooptions.stages import spectrum_stage, stage_configs
 from cooptions.walks import WalkConfig, index_futures, walk
 
 SMALL_MASK = Mask(distance=DistanceConfig(num_pairs=64, hidden=(32,)), steps=400)
@@ -65,20 +65,19 @@ def test_eigenvalues_are_those_of_slow_functions(found):
     assert (values < 0.6).all()
 
 
-def test_eigenfunctions_that_there_are_none_of_are_told(capsys):
+def test_eigenfunctions_that_there_are_none_of_are_told(tmp_path, capsys):
     """Two agents on three cells are in one of nine states: eight functions, and a constant."""
     config = Config(
         scenario="grid-1x3-2p",
+        seed=5,
         walk=WalkConfig(transitions=2_000),
         representation=RawJoint(),
         laplacian=Nystrom(num_eigenfunctions=12, num_landmarks=20),
     )
-    dataset = index_futures(walk(config.env, config.walk, config.keys("walk")))
-    state = fit_representation(config.discovery, dataset, config.keys("representation"))
-    progress = Progress(Console(width=200))
-    spectrum = fit_spectrum(config.discovery, state, dataset.walk, config.keys("laplacian"), progress=progress)
+    with open_run(tmp_path, stage_configs(config, "spectrum")) as run:
+        spectrum = spectrum_stage(config, run, Progress(Console(width=200)))
     assert spectrum.num_missing.tolist() == [4]
-    assert "the walk of seed 0 has 8 eigenfunctions, not 12" in capsys.readouterr().out
+    assert "the walk of seed 5 has 8 eigenfunctions, not 12" in capsys.readouterr().out
 
 
 def test_kronecker_finds_the_joint_eigenspace_from_single_agents():

@@ -150,20 +150,7 @@ def spectrum_of_pairs(
 ) -> Spectrum:
     """The eigenfunctions on z that was encoded before."""
     state = fit(discovery.fitted, pairs, keys, name="laplacian", directory=directory, progress=progress)
-    spectrum = Spectrum(standard, *_solve(discovery, state, pairs))
-    if progress is not None:
-        _tell_missing(spectrum, progress)
-    return spectrum
-
-
-def _tell_missing(spectrum: Spectrum, progress: Progress) -> None:
-    wanted = spectrum.canonical.eigenvalues.shape[-1]
-    for seed, missing in enumerate(np.asarray(spectrum.num_missing)):
-        if missing:
-            progress.warn(
-                f"the walk of seed {seed} has {wanted - missing} eigenfunctions, not {wanted}: the others are 0, and "
-                f"their options end at once; --laplacian.num-eigenfunctions {max(wanted - missing, 1)} leaves them out"
-            )
+    return Spectrum(standard, *_solve(discovery, state, pairs))
 
 
 def untrained_spectrum(discovery: Discovery, representation: Any, walk: Walk, keys: Key[Array, " seed"]) -> Spectrum:

@@ -47,7 +47,9 @@ def write_option_sets(config: Config, run: RunDirectory, progress: Progress) -> 
             options = jax.tree.map(lambda leaf, seed=seed: leaf[seed], option_sets)
             lost = diverged(options)
             if lost:
-                show.warn(f"seed {config.seed + seed} diverged ({', '.join(lost)}): no option set is written for it")
+                progress.warn(
+                    f"seed {config.seed + seed} diverged ({', '.join(lost)}): no option set is written for it"
+                )
             else:
                 if not path.exists():
                     _write(config, run, progress, options, seed)

@@ -53,9 +53,6 @@ class StageProgress:
         self.begun, self.begun_at = time.monotonic(), done
         self.spoken = self.begun
 
-    def warn(self, message: str) -> None:
-        self.bars.console.print(f"[yellow]warning:[/] {message}")
-
     def advance(self, steps: int, metrics: dict[str, np.ndarray]) -> None:
         self.done += steps
         now = time.monotonic()

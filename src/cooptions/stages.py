@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from cooptions.artifacts import Json, RunDirectory, fill
@@ -54,11 +55,24 @@ def spectrum_stage(config: Config, run: RunDirectory, progress: Progress) -> Spe
     state = representation_stage(config, run, progress)
     keys = config.discovering.keys("laplacian")
     like = jax.eval_shape(partial(untrained_spectrum, config.discovery), state, walks, keys)
-    return run.stage(
-        "spectrum",
-        lambda: fit_spectrum(config.discovery, state, walks, keys, directory=run.path, progress=progress),
-        partial(fill, like),
-    )
+
+    def make() -> Spectrum:
+        spectrum = fit_spectrum(config.discovery, state, walks, keys, directory=run.path, progress=progress)
+        tell_missing(spectrum, config.seed, progress)
+        return spectrum
+
+    return run.stage("spectrum", make, partial(fill, like))
+
+
+def tell_missing(spectrum: Spectrum, first_seed: int, progress: Progress) -> None:
+    """Warn of walks that have fewer eigenfunctions than were asked for."""
+    wanted = spectrum.canonical.eigenvalues.shape[-1]
+    for seed, missing in enumerate(np.asarray(spectrum.num_missing), start=first_seed):
+        if missing:
+            progress.warn(
+                f"the walk of seed {seed} has {wanted - missing} eigenfunctions, not {wanted}: the others are 0, and "
+                f"their options end at once; --laplacian.num-eigenfunctions {max(wanted - missing, 1)} leaves them out"
+            )
 
 
 def option_tasks_of(config: Config, run: RunDirectory, progress: Progress) -> OptionTask:

@@ -83,7 +83,7 @@ def train(
             row = {key: np.asarray(value) for key, value in values.items()}
             metrics.append(done, row)
             progress.tracker.log(done, row)
-            healthy &= _report_divergence(name, done, row, healthy, show.warn)
+            healthy &= _report_divergence(name, done, row, healthy, progress.warn)
             show.advance(length * unit, row)
             now = time.monotonic()
             if checkpoints and (stop.requested or now - saved_at > checkpoint_seconds):
