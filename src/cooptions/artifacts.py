@@ -93,6 +93,10 @@ class RunDirectory:
         }
         write_json(self.file("manifest.json"), {**self.manifest, name: entry})
 
+    def keeps(self, name: str) -> bool:
+        """Whether a stage was finished and its files are still here: who copies a run may leave some behind."""
+        return name in self.manifest and all(self.file(file).exists() for file in self.manifest[name]["files"])
+
     def load(self, name: str) -> dict[str, np.ndarray]:
         """The arrays of a finished stage by name, after comparing hashes."""
         arrays: dict[str, np.ndarray] = {}
@@ -196,7 +200,10 @@ def _read_tensors(path: Path, digest: str) -> dict[str, np.ndarray]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from None
+        raise ArtifactError(
+            f"{path}: cannot be read: {error.strerror}; bring it back, or delete its entry in manifest.json to have it "
+            "made again"
+        ) from None
     if _digest(content) != digest:
         raise ArtifactError(f"{path}: damaged: its SHA-256 is not the manifest's; delete the run directory and rerun")
     try:

@@ -191,6 +191,15 @@ def test_stages_that_a_sibling_has_made_are_taken_over(fake, reproduce, tmp_path
     np.testing.assert_array_equal(_run(tmp_path, HIT).load("walk")["states"], np.ones(3))
 
 
+def test_a_stage_whose_file_was_not_copied_is_not_taken_over(fake, reproduce, tmp_path):
+    block = Block(KRON, 0, 1)
+    with open_run(tmp_path / "runs/reproduction" / block.place, block.stages) as run:
+        run.save("walk", {"states": np.ones(3)}, seconds=7.0)
+        run.file("walk.safetensors").unlink()
+    reproduce("--methods", "iql+hit")
+    assert set(_run(tmp_path, HIT).manifest) == {"learning"}
+
+
 def test_a_block_alone_learns_what_its_command_learns(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(estimates, "group_bytes", lambda group: 0)

@@ -91,7 +91,6 @@ def take_over(stage: str, run: RunDirectory, siblings: Path) -> None:
         return
     for path in sorted(siblings.glob(f"*/{run.path.name.partition('-fraction')[0]}*")):
         sibling = RunDirectory(path)
-        made = sibling.manifest.get(stage)
-        if made and made["config"] == run.configs[stage]:
+        if sibling.keeps(stage) and sibling.manifest[stage]["config"] == run.configs[stage]:
             run.save(stage, sibling.load(stage), seconds=0.0)
             return
