@@ -132,7 +132,7 @@ def test_diverged_seed_is_reported_and_the_others_are_untouched():
     watch = StopAfter(signal.SIGINT, -1)
     trained = _train(stage=Regression(diverge_from=1.5), progress=watch)
     assert trained.healthy.tolist() == [True, True, False]
-    assert watch.warnings == ["toy: seed 2 diverged by step 40 (loss is not finite); the other seeds go on"]
+    assert watch.warnings == ["toy: seed 3 of 3 diverged by step 40 (loss is not finite); the others go on"]
     healthy = jax.tree.map(lambda leaf: leaf[:2], trained.state)
     assert _same(healthy, jax.tree.map(lambda leaf: leaf[:2], _train().state))
 

@@ -163,7 +163,8 @@ def _report_divergence(
     finite = np.all([np.isfinite(value) for value in metrics.values()], axis=0)
     for seed in np.flatnonzero(healthy & ~finite):
         bad = next(key for key, value in metrics.items() if not np.isfinite(value[seed]))
-        warn(f"{name}: seed {seed} diverged by step {step} ({bad} is not finite); the other seeds go on")
+        place = f"seed {seed + 1} of {len(finite)}"  # the loop knows no seed by its own number
+        warn(f"{name}: {place} diverged by step {step} ({bad} is not finite); the others go on")
     return finite
 
 
