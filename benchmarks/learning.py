@@ -165,6 +165,10 @@ STUDIES: dict[str, dict[str, str]] = {
         "iql, 0.9": f"{_FIVE_APPLES} --method iql {_TRACE} 0.9",
         "vdn, 0.9": f"{_FIVE_APPLES} --method vdn {_TRACE} 0.9",
     },
+    "three-apples": {  # rows of the reproduction whose last evaluations were lost
+        f"iql+{found}": f"lbf-15x15-4p-3f --seeds 5 --method iql+{found} {_SHARED}"
+        for found in ("iaro", "iaro-scalar", "kron", "rjs")
+    },
     "yielding": {  # the set is made by `cooptions discover lbf-15x15-4p-3f --method hit --seeds 1`, then `options`
         "iql": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 --method iql",
         "20 options": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 {_SET}",
@@ -203,7 +207,10 @@ STUDIES: dict[str, dict[str, str]] = {
             f"iql+hit, seeds {seed} to {seed + 4}": f"{_COOKS} --seed {seed} --method iql+hit {_SHARED}"
             for seed in (0, 5)
         },
-        "iql+hit, 10 options": f"{_COOKS} --seed 0 --method iql+hit {_SHARED} --learning.macro.num-options 10",
+        **{
+            f"iql+hit, {num} options": f"{_COOKS} --seed 0 --method iql+hit {_SHARED} --learning.macro.num-options {num}"
+            for num in (10, 20)
+        },
         **{
             f"iql+{found}": f"{_COOKS} --seed 0 --method iql+{found} {_SHARED}"
             for found in ("iaro", "iaro-scalar", "kron", "rjs")
