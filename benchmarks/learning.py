@@ -241,7 +241,11 @@ STUDIES: dict[str, dict[str, str]] = {
     },
     "loops": {  # cooks that fill one pot at a time
         **{f"iql, {end}": f"{_FORCED} --method iql {_EPSILON} {end}" for end in (0.05, 0.2)},
-        **{f"iql, {end}, seeds 3 to 5": f"{_FORCED} --seed 3 --method iql {_EPSILON} {end}" for end in (0.05, 0.2)},
+        **{
+            f"iql, {end}, seeds {seed} to {seed + 2}": f"{_FORCED} --seed {seed} --method iql {_EPSILON} {end}"
+            for seed in (3, 6)
+            for end in (0.05, 0.2)
+        },
         "iql+wander": f"{_FORCED} --method iql+wander",
     },
     "normalised": {  # layers that normalise what they pass on, in a small network
