@@ -24,6 +24,8 @@ class MacroStep(eqx.Module):
     """The option that is being executed and goes on from here; -1 for none."""
     age: Int[Array, ""]
     """Steps since it began."""
+    option: Int[Array, ""]
+    """The option that led this step, be it its last or not; -1 for none."""
     action: Int[Array, " agent"]
     consistent: Bool[Array, " option"]
     continues: Bool[Array, " option"]

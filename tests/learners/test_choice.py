@@ -23,7 +23,8 @@ def timestep(active=-1, mask=None, num=NUM):
     """The same moment in many environments: which option is active, what may be done."""
     mask = jnp.ones((AGENTS, ACTIONS), bool) if mask is None else jnp.asarray(mask)
     nothing = jnp.zeros(OPTIONS, bool)
-    macro = MacroStep(jnp.int32(active), jnp.int32(0), jnp.zeros(AGENTS, jnp.int32), nothing, nothing, mask)
+    none, still = jnp.int32(-1), jnp.zeros(AGENTS, jnp.int32)
+    macro = MacroStep(jnp.int32(active), jnp.int32(0), none, still, nothing, nothing, mask)
     one = dataclasses.replace(restart(jnp.zeros((AGENTS, 1)), mask, 0), macro=macro)
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num, *leaf.shape)), one)
 
@@ -81,6 +82,8 @@ def test_options_are_drawn_as_often_as_their_weights_say():
     mask = np.ones((AGENTS, ACTIONS), bool)
     mask[:, PRIMITIVES] = False
     assert (draw_together(timestep(mask=mask), still, 1.0, key=KEY, weights=weights) == PRIMITIVES + 1).all()
+    # Where only one without weight is offered, agents do what they chose.
+    assert (draw_together(timestep(mask=mask), still + 1, 1.0, key=KEY, weights=jnp.array([1.0, 0.0])) == 1).all()
 
 
 @pytest.mark.parametrize(("weights", "share"), [(None, 0.2), ([0.8, 0.2], 0.2), ([0.4, 0.1], 0.1), ([0.0, 0.0], 0.0)])

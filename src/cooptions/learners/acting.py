@@ -66,7 +66,7 @@ def act(
         memory, action, note = decide(team.memory, before, team.first, action_key)
         runners = tick(env, team.runners, action, key=env_key)
         after = runners.timestep
-        told = {"ended": after.last, "score": after.score, "led": active_option(after) >= 0}
+        told = {"ended": after.last, "score": after.score, "led": leading_option(after) >= 0}
         return Acting(runners, before.last, memory), (keep(Step(before, team.first, action, after), note), told)
 
     team, (kept, told) = jax.lax.scan(go_on, team, jax.random.split(key, length))
@@ -80,6 +80,6 @@ def episode_scores(env: AbstractEnv, ended: Bool[Array, "time env"], score: Floa
     return {name: means[index] for index, name in enumerate(env.score_names)} | {"episodes": number.astype(jnp.float32)}
 
 
-def active_option(timestep: TimeStep) -> Int[Array, " env"]:
-    """The option that the team follows; -1 for none."""
-    return jnp.full_like(timestep.last, -1, jnp.int32) if timestep.macro is None else timestep.macro.active
+def leading_option(timestep: TimeStep) -> Int[Array, " env"]:
+    """The option that led the team here, in the step before; -1 for none."""
+    return jnp.full_like(timestep.last, -1, jnp.int32) if timestep.macro is None else timestep.macro.option

@@ -35,6 +35,7 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         self._require_positive("num_envs", "rollout")
+        require(self.learning_rate >= 0, f"learning_rate must not be negative, not {self.learning_rate}")
         require(0 <= self.discount <= 1, f"discount must lie in [0, 1], not {self.discount}")
         require(
             self.steps >= self.steps_per_update,

@@ -109,6 +109,9 @@ def draw_together(
     assert macro is not None, "there are no options to draw"
     coin_key, option_key = jax.random.split(key)
     offered = mask.any(axis=1) & ~_primitive(mask, macro)
+    if weights is not None:
+        weights = jnp.pad(weights, (offered.shape[-1] - weights.shape[0], 0))
+        offered &= weights > 0
     drawn = _draw(offered, weights, key=option_key)[:, None]
     draws = (macro.active < 0) & offered.any(axis=1) & (jax.random.uniform(coin_key, drawn.shape[:1]) < chance)
     can_vote = jnp.take_along_axis(mask, drawn[..., None], axis=2)[..., 0]
@@ -116,13 +119,12 @@ def draw_together(
 
 
 def _draw(
-    offered: Bool[Array, "env action"], weights: Float[Array, " option"] | None, *, key: PRNGKeyArray
+    offered: Bool[Array, "env action"], weights: Float[Array, " action"] | None, *, key: PRNGKeyArray
 ) -> Int[Array, " env"]:
     """One of the options offered."""
     if weights is None:
         return uniform_action(offered, key=key)
-    likely = jnp.pad(weights, (offered.shape[-1] - weights.shape[0], 0))
-    return jax.random.categorical(key, jnp.where(offered, jnp.log(likely), -jnp.inf))
+    return jax.random.categorical(key, jnp.where(offered, jnp.log(weights), -jnp.inf))
 
 
 def follow(

@@ -64,14 +64,15 @@ class Merit(eqx.Module):
 
     def after(
         self,
-        active: Int[Array, "time env"],
+        option: Int[Array, "time env"],
         first: Bool[Array, "time env"],
         reward: Float[Array, "time env"],
     ) -> "Merit":
-        """The record after a rollout. `first` marks ticks that begin an episode, where nothing earlier counts."""
-        length, num_options = active.shape[0], self.earned.shape[0]
+        """The record after a rollout in which these options led, -1 for none. `first` marks ticks that begin an
+        episode, where nothing earlier counts."""
+        length, num_options = option.shape[0], self.earned.shape[0]
         time = jnp.arange(length)[:, None, None]
-        leads = active[..., None] == jnp.arange(num_options)
+        leads = option[..., None] == jnp.arange(num_options)
         led_at = jax.lax.cummax(jnp.where(leads, time, -NEVER), axis=0)
         led_at = jnp.maximum(led_at, -1 - self.since)
         begun_at = jax.lax.cummax(jnp.where(first[..., None], time, -NEVER), axis=0)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import training_reward
 from cooptions.errors import require
-from cooptions.learners.acting import Acting, Step, act, active_option
+from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
 from cooptions.learners.base import AbstractLearner, LearnerConfig
 from cooptions.learners.choice import draw_together, follow
@@ -231,12 +231,12 @@ class Ppo(AbstractLearner[PpoState]):
                 reward=training_reward(env, step.after, frames),
                 discount=step.after.discount,
             )
-            return tick, active_option(step.after)
+            return tick, leading_option(step.after)
 
-        team, (ticks, active), metrics = act(env, state.team, self.config.rollout, decide, keep, key=key)
+        team, (ticks, option), metrics = act(env, state.team, self.config.rollout, decide, keep, key=key)
         critic_memory, value, advantage = self.judge(state, ticks, team)
         batch = Batch(ticks, value, advantage, Both(state.team.memory, state.critic_memory))
-        merit = state.merit.after(active, ticks.first, ticks.reward)
+        merit = state.merit.after(option, ticks.first, ticks.reward)
         state = eqx.tree_at(lambda s: (s.team, s.critic_memory, s.merit), state, (team, critic_memory, merit))
         return state, batch, metrics | {"reward": ticks.reward.mean()}
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import training_reward
 from cooptions.errors import require
-from cooptions.learners.acting import Acting, Step, act, active_option
+from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages
 from cooptions.learners.base import AbstractLearner, LearnerConfig
 from cooptions.learners.choice import ChoiceConfig, choose, state_value
@@ -58,6 +58,8 @@ class QConfig(LearnerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_positive("epochs", "batch", "target_interval")
+        for name in ("epsilon_start", "epsilon_finish", "epsilon_evaluation"):
+            require(0 <= getattr(self, name) <= 1, f"{name} must lie in [0, 1], not {getattr(self, name)}")
         require(0 <= self.trace <= 1, f"trace must lie in [0, 1], not {self.trace}")
         require(
             self.ring_length >= 2 * self.rollout,
@@ -192,9 +194,9 @@ class QLearner(AbstractLearner[QState]):
             return memory, choose(config.choice, values[0], timestep, epsilon, key=key, weights=weights), None
 
         def keep(step: Step, _: None) -> tuple[Tick, Array]:
-            return self._tick(env, step, frames), active_option(step.after)
+            return self._tick(env, step, frames), leading_option(step.after)
 
-        team, (ticks, active), metrics = act(env, state.team, config.rollout, decide, keep, key=key)
+        team, (ticks, option), metrics = act(env, state.team, config.rollout, decide, keep, key=key)
         state = eqx.tree_at(
             lambda s: (s.team, s.replay, s.memories, s.merit),
             state,
@@ -202,7 +204,7 @@ class QLearner(AbstractLearner[QState]):
                 team,
                 add(state.replay, ticks),
                 add(state.memories, state.team.memory[None]),
-                state.merit.after(active, ticks.first, ticks.reward),
+                state.merit.after(option, ticks.first, ticks.reward),
             ),
         )
         return state, metrics | {"reward": ticks.reward.mean(), "epsilon": epsilon}

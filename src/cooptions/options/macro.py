@@ -177,7 +177,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
         state = self._state(inner, timestep)
         nothing = jnp.zeros(self.num_options, bool)
         still = jnp.full(self.num_agents, self.noop, jnp.int32)
-        macro = MacroStep(state.active, state.age, still, nothing, nothing, self.free_choices(state))
+        macro = MacroStep(state.active, state.age, state.active, still, nothing, nothing, self.free_choices(state))
         return state, self._timestep(state, timestep, macro)
 
     def step(self, state: MacroState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
@@ -194,7 +194,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
             agree = consistent(executed, self._planned(state.intended), self.options.members)
             go_on = ~self._ends(after) & (timestep.discount > 0)
         done = jnp.where(led, executed, action).astype(jnp.int32)
-        macro = MacroStep(after.active, after.age, done, agree, go_on, self.free_choices(after))
+        macro = MacroStep(after.active, after.age, option, done, agree, go_on, self.free_choices(after))
         return after, self._timestep(after, timestep, macro)
 
     def decide(self, state: MacroState, action: Int[Array, " agent"]) -> tuple[Int[Array, ""], Int[Array, ""]]:
@@ -319,7 +319,7 @@ class SmdpEnv(AbstractWrapper[MacroState]):
 
         state, timestep, steps = jax.lax.while_loop(goes_on, go_on, (*begun, jnp.int32(1)))
         nothing = jnp.zeros(self.num_options, bool)
-        macro = MacroStep(state.active, steps, choice, nothing, nothing, self.env.free_choices(state))
+        macro = MacroStep(state.active, steps, option, choice, nothing, nothing, self.env.free_choices(state))
         return state, dataclasses.replace(timestep, macro=macro)
 
     def _join(self, so_far: TimeStep, timestep: TimeStep) -> TimeStep:
