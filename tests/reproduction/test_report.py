@@ -79,12 +79,13 @@ def test_best_of_several_methods_counts_and_shares_of_training_are_not_mixed():
     ]
 
 
-def test_what_rests_on_one_discovery_says_so():
+def test_what_rests_on_few_discoveries_says_so():
     def told(finals, **options):
         return comparison_table(_evidence(result("iql", LOW), result("iql+hit", finals, **options)))
 
     assert "| holds (one discovery) |" in told(SIX, discoveries=1)
-    assert "| holds |" in told(SIX, discoveries=2)
+    assert "| holds (4 discoveries) |" in told(SIX, discoveries=4)
+    assert "| holds |" in told(SIX, discoveries=5)
     assert "| holds |" in told(SIX)  # every seed discovers its own
     assert "| undecided |" in told(LOW, discoveries=1)
     one, own = (score_table(_evidence(result("iql+hit", SIX, discoveries=num))) for num in (1, 0))
@@ -109,9 +110,10 @@ def test_coverage_is_by_the_largest_share_of_the_steps():
 @pytest.mark.parametrize(
     ("with_options", "discoveries", "told"),
     [
-        (SIX, (1, 2), "**holds (one discovery)** | holds (one discovery) | holds |"),
-        (SIX, (2, 2), "**holds** | holds | holds |"),
-        (LOW, (1, 2), "**does not hold** | does not hold (one discovery) | does not hold |"),
+        (SIX, (1, 5), "**holds (one discovery)** | holds (one discovery) | holds |"),
+        (SIX, (2, 3), "**holds (2 discoveries)** | holds (2 discoveries) | holds (3 discoveries) |"),
+        (SIX, (5, 5), "**holds** | holds | holds |"),
+        (LOW, (1, 5), "**does not hold** | does not hold (one discovery) | does not hold |"),
         (
             LOW,
             (1, 1),

@@ -12,7 +12,7 @@ from cooptions.reproduction.estimates import Speeds, contestant
 from cooptions.reproduction.figures import PAPER, REPRODUCTIONS
 from cooptions.reproduction.results import Result, by_own_score, read_results
 from cooptions.reproduction.rows import Row
-from cooptions.reproduction.verdicts import FAILS, HOLDS, Verdict, claims, decide, summary
+from cooptions.reproduction.verdicts import FAILS, HOLDS, MIN_SEEDS, Verdict, claims, decide, summary
 
 CLAIMS = {
     "H1": "H1: joint options beat having none",
@@ -102,17 +102,20 @@ def comparison_table(evidence: Evidence) -> str:
 
 
 def _with_caveat(verdicts: Sequence[Verdict]) -> str:
-    """One verdict of several. What was decided by the options of one discovery says so: how much discoveries differ no
-    interval knows. A claim holds by all of its comparisons, and fails by any of them."""
+    """One verdict of several. What was decided by the options of few discoveries says so: how much discoveries differ
+    the interval of seeds that share them does not know. A claim holds by all of its comparisons, and fails by any."""
     told = summary(verdicts) if verdicts else ""
-    doubtful = [_of_one_discovery(each) for each in verdicts if each.verdict == told]
-    if (told == HOLDS and any(doubtful)) or (told == FAILS and all(doubtful)):
-        return f"{told} (one discovery)"
-    return told
+    behind = [_discoveries_behind(each) for each in verdicts if each.verdict == told]
+    weakest = {HOLDS: min, FAILS: max}.get(told)
+    if weakest is None or (num := weakest(behind)) >= MIN_SEEDS:
+        return told
+    return f"{told} ({'one discovery' if num == 1 else f'{num} discoveries'})"
 
 
-def _of_one_discovery(verdict: Verdict) -> bool:
-    return any(side and side.discoveries == 1 for side in (verdict.left, verdict.right))
+def _discoveries_behind(verdict: Verdict) -> int:
+    """How many discoveries the side with the fewest rests on; enough, where neither has discovered options."""
+    sides = (side for side in (verdict.left, verdict.right) if side and side.discoveries)
+    return min((side.discoveries for side in sides), default=MIN_SEEDS)
 
 
 def coverage_table(evidence: Evidence) -> str:
