@@ -32,8 +32,8 @@ def test_stage_is_made_once_and_restored_after(tmp_path):
 
 
 def test_another_configuration_is_refused_with_the_field(tmp_path):
-    with open_run(tmp_path / "run", {"a": {"walk": {"steps": 5, "envs": 1}}}):
-        pass
+    with open_run(tmp_path / "run", {"a": {"walk": {"steps": 5, "envs": 1}}}) as run:
+        run.save("a", TREE, seconds=0.0)
     with (
         pytest.raises(ArtifactError, match="walk.steps is 5 there, 6 now"),
         open_run(tmp_path / "run", {"a": {"walk": {"steps": 6, "envs": 1}}}),
@@ -41,6 +41,21 @@ def test_another_configuration_is_refused_with_the_field(tmp_path):
         pass
     with open_run(tmp_path / "run", {"a": {"walk": {"steps": 5, "envs": 1}}, "b": {}}):
         pass  # the same, and a further stage
+
+
+def test_where_nothing_was_begun_another_configuration_is_welcome(tmp_path):
+    """Who was refused for a mistyped flag tries again in the same place."""
+    for steps in (5, 6):
+        with open_run(tmp_path, {"a": {"steps": steps}}) as run:
+            assert run.configs == {"a": {"steps": steps}}
+
+
+@pytest.mark.parametrize("trace", ["checkpoints/a", "metrics/a.jsonl"])
+def test_a_stage_that_was_begun_keeps_its_configuration(tmp_path, trace):
+    with open_run(tmp_path, {"a": {"steps": 5}}) as run:
+        run.file(trace).mkdir(parents=True)
+    with pytest.raises(ArtifactError, match="steps is 5 there, 6 now"), open_run(tmp_path, {"a": {"steps": 6}}):
+        pass
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "delete"])

@@ -117,6 +117,7 @@ def test_what_a_name_leaves_open_is_remembered(tmp_path, monkeypatch):
     assert plain_fields(config.env)["time_limit"] == 100
     with open_run(tmp_path, stage_configs(config, "walk")) as opened:
         assert config_of_run(opened).scenario == "grid-4x4-2p"
+        opened.save("walk", {"states": np.ones(1)}, seconds=0.0)
     monkeypatch.setattr("cooptions.config.make_env", lambda _: Grid(4, 4, 2, time_limit=50))  # a later default
     message = "env.time_limit is 100 there, 50 now"
     with pytest.raises(ArtifactError, match=message), open_run(tmp_path, stage_configs(Config("grid-4x4-2p"), "walk")):

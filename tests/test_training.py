@@ -92,6 +92,15 @@ def test_signal_stops_cleanly_and_the_run_goes_on(tmp_path, number):
     assert signal.getsignal(number) is before
 
 
+def test_a_stop_in_the_last_chunk_is_heard(tmp_path):
+    """What comes after training must not begin; the same command then only restores."""
+    with pytest.raises(Interrupted, match="stopped at step 100 of 100"):
+        _train(tmp_path, progress=StopAfter(signal.SIGINT, 10))
+    watch = StopAfter(signal.SIGINT, -1)
+    assert _same(_train(tmp_path, progress=watch).state, _train().state)
+    assert watch.chunks == -1, "no chunk is trained again"
+
+
 def test_a_tracker_is_shown_what_the_metrics_file_holds(tmp_path):
     class Shown(NoTracker):
         def begin(self, stage, rows, unit):

@@ -51,10 +51,10 @@ class RunDirectory:
         return _read_json(self.file("config.json"))
 
     def accept(self, stages: Mapping[str, Json]) -> None:
-        """Record the stages' configurations, or refuse those that differ from the ones already here."""
+        """Record the stages' configurations, or refuse those that differ from what was begun here."""
         known = self.configs
         for stage, config in stages.items():
-            if stage in known and known[stage] != config:
+            if self.begun(stage) and stage in known and known[stage] != config:
                 changes = "; ".join(differences(known[stage], config))
                 raise ArtifactError(
                     f"{self.path}: made with another configuration: {stage}: {changes}; choose another --out"
@@ -80,8 +80,8 @@ class RunDirectory:
         self.save(name, tree, seconds=time.perf_counter() - begun)
         return tree
 
-    def save(self, name: str, tree: Any, *, seconds: float) -> None:
-        """Write a tree of arrays and enter it in the manifest."""
+    def save(self, name: str, tree: Any, *, seconds: float, made_by: Json | None = None) -> None:
+        """Write a tree of arrays and enter it in the manifest, as made here and now unless it was made elsewhere."""
         content = format_tensors({key: np.ascontiguousarray(leaf) for key, leaf in named_leaves(tree)})
         file = f"{name}.safetensors"
         write_bytes(self.file(file), content)
@@ -89,9 +89,14 @@ class RunDirectory:
             "config": self.configs.get(name),
             "files": {file: _digest(content)},
             "seconds": round(seconds, 3),
-            "made_by": provenance(),
+            "made_by": made_by or provenance(),
         }
         write_json(self.file("manifest.json"), {**self.manifest, name: entry})
+
+    def begun(self, name: str) -> bool:
+        """Whether anything of a stage is here: who mistypes a flag may try again in the same place."""
+        traces = (self.file("checkpoints", name), self.file("metrics", f"{name}.jsonl"))
+        return name in self.manifest or any(path.exists() for path in traces)
 
     def keeps(self, name: str) -> bool:
         """Whether a stage was finished and its files are still here: who copies a run may leave some behind."""
@@ -160,7 +165,7 @@ def provenance() -> Json:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(partial, "wb") as file:

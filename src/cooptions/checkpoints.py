@@ -27,6 +27,11 @@ class Checkpoints:
     def steps(self) -> list[int]:
         return sorted(int(file.stem) for file in self.path.glob("*.json"))
 
+    def _instead(self, step: int) -> str:
+        """What to do where one cannot be used."""
+        before = "use the one before" if len(self.steps()) > 1 else "begin again: there is none before"
+        return f"delete {step}.json to {before}"
+
     def save(self, step: int, state: Any) -> None:
         folder = self.path / str(step)
         shutil.rmtree(folder, ignore_errors=True)
@@ -51,11 +56,9 @@ class Checkpoints:
         recorded = json.loads((self.path / f"{step}.json").read_text())
         for name, digest in _hashes(folder).items():
             if recorded.pop(name, None) != digest:
-                raise ArtifactError(f"{folder / name}: damaged; delete {folder.name}.json to use the one before")
+                raise ArtifactError(f"{folder / name}: damaged; {self._instead(step)}")
         if recorded:
-            raise ArtifactError(
-                f"{folder}: lacks {', '.join(recorded)}; delete {folder.name}.json to use the one before"
-            )
+            raise ArtifactError(f"{folder}: lacks {', '.join(recorded)}; {self._instead(step)}")
         target = jax.tree.map(ocp.utils.to_shape_dtype_struct, _as_arrays(like))
         with ocp.StandardCheckpointer() as checkpointer:
             arrays = checkpointer.restore(folder, target)

@@ -90,7 +90,7 @@ def train(
                 checkpoints.save(done, state)
                 saved_at = time.monotonic()
                 checkpoint_seconds = max(checkpoint_seconds, 10 * (saved_at - now))  # a large replay takes a while
-            if stop.requested and done < num_steps:
+            if stop.requested:  # after the last chunk, too: else what comes next would begin
                 raise Interrupted(f"{name}: stopped at step {done} of {num_steps}; run the same command to go on")
     if not healthy.any():
         raise CooptionsError(f"{name}: every seed diverged; lower the learning rate or look at metrics/{name}.jsonl")

@@ -182,12 +182,13 @@ def test_stages_that_a_sibling_has_made_are_taken_over(fake, reproduce, tmp_path
         block = Block(row, 0, 1)
         with open_run(tmp_path / "runs/reproduction" / block.place, block.stages) as run:
             if row is KRON:
-                run.save("walk", {"states": np.ones(3)}, seconds=7.0)
+                run.save("walk", {"states": np.ones(3)}, seconds=7.0, made_by={"command": "elsewhere"})
                 run.save("representation", {"w": np.ones(3)}, seconds=7.0)
     reproduce("--methods", "iql+hit")
     manifest = _run(tmp_path, HIT).manifest
     assert set(manifest) == {"walk", "learning"}
     assert manifest["walk"]["seconds"] == 0.0
+    assert manifest["walk"]["made_by"] == {"command": "elsewhere"}
     np.testing.assert_array_equal(_run(tmp_path, HIT).load("walk")["states"], np.ones(3))
 
 

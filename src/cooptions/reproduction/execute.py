@@ -92,5 +92,5 @@ def take_over(stage: str, run: RunDirectory, siblings: Path) -> None:
     for path in sorted(siblings.glob(f"*/{run.path.name.partition('-fraction')[0]}*")):
         sibling = RunDirectory(path)
         if sibling.keeps(stage) and sibling.manifest[stage]["config"] == run.configs[stage]:
-            run.save(stage, sibling.load(stage), seconds=0.0)
+            run.save(stage, sibling.load(stage), seconds=0.0, made_by=sibling.manifest[stage]["made_by"])
             return
