@@ -14,7 +14,6 @@ from cooptions.artifacts import config_json
 from cooptions.cli import main
 from cooptions.config import read_config
 from cooptions.envs.probe import Matching, Recall
-from cooptions.envs.rollout import start
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import ConfigError
 from cooptions.learners.networks import NetworkConfig
@@ -139,11 +138,6 @@ def test_seed_that_diverges_is_left_out_and_the_others_keep_their_numbers(learne
     ]
 
 
-def test_start_states_of_evaluation_differ_from_seed_to_seed():
-    cues = [np.asarray(start(Matching(), 16, key=key).state.cue) for key in KEYS]
-    assert (cues[0] != cues[1]).any()
-
-
 def test_scores_of_training_count_episodes_not_updates():
     metrics = {
         "reward": jnp.array([1.0, 2.0, 3.0, 4.0]),
@@ -167,6 +161,19 @@ def test_what_is_written_of_a_method_is_read_again(name):
     config = preset("lbf-8x8-2p-2f")
     config = with_parts(config, LEARNING_SWAPS["method"][name](config))
     assert read_config(json.loads(json.dumps(config_json(config)))) == config
+
+
+@pytest.mark.parametrize(
+    ("swap", "name", "method"),
+    [
+        ("representation", "mask", "iql+hit, mask"),
+        ("laplacian", "allo", "iql+hit, allo"),
+        ("options", "paper", "iql+hit"),
+    ],
+)
+def test_a_method_with_another_discovery_has_another_name(swap, name, method):
+    config = preset("lbf-8x8-2p-2f")
+    assert with_parts(config, LEARNING_SWAPS[swap][name](config)).learning.name == method
 
 
 @pytest.mark.parametrize("name", ["iql", "vdn"])

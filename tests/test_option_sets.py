@@ -62,17 +62,18 @@ def test_reports_are_of_the_eigenfunctions_of_their_own_seed(run):
 def test_the_option_of_a_name_is_followed():
     config = preset("grid-4x4-2p")
     options = handmade_options(config.env, ("spread", "gather"))
-    gathered = follow_named(config, options, "gather").agent_states[-1]
+    gathered = follow_named(config, options, "gather", seed=0).agent_states[-1]
     np.testing.assert_array_equal(gathered[0], gathered[1])
 
 
 def test_show_lists_the_set_and_writes_a_gif(run, capsys):
     main(["show", str(run), "--seed", "1", "--gif", "+e1"])
     shown = capsys.readouterr().out
+    assert not (run / "figures" / "option+e1-seed-3.gif").exists()
     assert "+e1" in shown
     assert "-e1" in shown
     assert "seed-4" in shown
-    with Image.open(run / "figures" / "option+e1.gif") as image:
+    with Image.open(run / "figures" / "option+e1-seed-4.gif") as image:
         assert sum(1 for _ in ImageSequence.Iterator(image)) >= 1
 
 

@@ -106,20 +106,20 @@ def load_options(config: Config, run: RunDirectory, seed: int) -> OptionSet:
     return load_option_set(path, config.env)
 
 
-def follow_named(config: Config, options: AbstractOptions, name: str, *, seed: int = 0) -> Execution:
-    """Follow the option of this name from a start that differs with the seed."""
+def follow_named(config: Config, options: AbstractOptions, name: str, *, seed: int) -> Execution:
+    """Follow one seed's option of this name, from a start that differs with the seed."""
     names = [option.name for option in options.options]
     require(name in names, f"option: unknown {name!r}; there are {', '.join(names)}")
     begun = jax.tree.map(lambda leaf: leaf[0], typical_starts(config, seed, 1))
     return follow(config.env, options, jnp.int32(names.index(name)), begun, key=config.keys("looks")[seed])
 
 
-def write_gif(config: Config, run: RunDirectory, options: AbstractOptions, name: str) -> Path:
-    """One roll-out of an option as a GIF in the run directory."""
-    followed = follow_named(config, options, name)
+def write_gif(config: Config, run: RunDirectory, options: AbstractOptions, name: str, *, seed: int) -> Path:
+    """One roll-out of a seed's option as a GIF in the run directory."""
+    followed = follow_named(config, options, name, seed=seed)
     rollout = Rollout(followed.states, followed.agent_states, followed.actions, followed.length).trim()
     images = add_captions(frames(config.env, rollout.states), step_captions(name, rollout, config.env.num_actions))
-    path = run.file("figures", f"option{name}.gif")
+    path = run.file("figures", f"option{name}-seed-{config.seed + seed}.gif")
     path.parent.mkdir(parents=True, exist_ok=True)
     save_gif(path, images, fps=6.0)
     return path

@@ -182,10 +182,17 @@ def preset(name: str) -> Config:
 
 def with_parts(config: Config, parts: Parts) -> Config:
     """The configuration with other parts. How many eigenfunctions are wanted stays as it was, and so does how long a
-    task is learned and how it is evaluated."""
+    task is learned and how it is evaluated; the name of a method whose options are found otherwise tells that."""
     swapped = replace(config, **parts)
     laplacian = replace(swapped.laplacian, num_eigenfunctions=config.laplacian.num_eigenfunctions)
     learned, before = swapped.learning, config.learning
     learner = replace(learned.learner, steps=before.learner.steps)
     learned = replace(learned, learner=learner, evaluations=before.evaluations, episodes=before.episodes)
+    if config.discovers and "learning" not in parts:
+        learned = replace(learned, name=", ".join([before.name, *_discovered_otherwise(parts)]))
     return replace(swapped, laplacian=laplacian, learning=learned)
+
+
+def _discovered_otherwise(parts: Parts) -> list[str]:
+    """What parts change in discovery, in words."""
+    return [type(parts[field]).__name__.lower() for field in ("representation", "laplacian") if field in parts]
