@@ -37,6 +37,9 @@ def _fails(arguments, capsys):
         (["walk", "--seeds", "2"], "first argument"),
         (["walk", "quick", "--options.learner.steps", "9000"], "nothing here uses the flags of options"),
         (["train", "quick", "--method", "iql", *BRIEFLY, *WALK], "nothing here uses the flags of walk"),
+        (["train", "quick", "--learning.learner.learning-rate", "-1"], "learning_rate must not be negative, not -1"),
+        (["train", "quick", "--learning.learner.epsilon-start", "5"], "epsilon_start must lie in [0, 1], not 5"),
+        (["compare"], "name at least one run directory"),
     ],
 )
 def test_bad_input_is_one_line_that_names_the_field(arguments, message, tmp_path, monkeypatch, capsys):
@@ -82,6 +85,19 @@ def test_finished_stage_is_skipped(made):
 def test_directory_of_another_configuration_is_refused(made, capsys):
     message = _fails(["walk", "grid-5x5-2p", "--out", str(made), "--walk.transitions", "400"], capsys)
     assert "walk.transitions is 200 there, 400 now" in message
+
+
+def test_no_episodes_are_refused(made, capsys):
+    assert "episodes must be at least 1, not 0" in _fails(["evaluate", str(made), "--episodes", "0"], capsys)
+
+
+def test_where_nothing_was_discovered_no_options_are_trained(made, capsys):
+    assert "nothing was discovered here" in _fails(["options", str(made)], capsys)
+
+
+def test_a_figure_says_which_command_makes_what_it_lacks(made, capsys):
+    message = _fails(["figure", "options", "--run", str(made)], capsys)
+    assert "needs options; made by `cooptions options`" in message
 
 
 def test_directory_held_by_another_process_is_refused(made, capsys):

@@ -10,6 +10,7 @@ from cooptions.artifacts import config_json, open_run
 from cooptions.cli import main
 from cooptions.config import Config, config_of_run, read_config
 from cooptions.discovery import Standard, encode_walk, fit_representation, fit_spectrum
+from cooptions.errors import ConfigError
 from cooptions.figures import draw
 from cooptions.laplacian import Allo, Exact, Kronecker, Nystrom
 from cooptions.oracles import eigen_cosine, eigenvalue_clusters, joint_grid_spectrum
@@ -63,6 +64,19 @@ def test_eigenvalues_are_those_of_slow_functions(found):
     values = np.asarray(spectrum.canonical.eigenvalues[0])
     assert (values > 0).all()
     assert (values < 0.6).all()
+
+
+def test_eigenfunctions_that_are_no_numbers_are_refused(tmp_path):
+    config = Config(
+        scenario="grid-3x3-2p",
+        walk=WalkConfig(transitions=2_000),
+        representation=RawJoint(),
+        laplacian=Exact(num_eigenfunctions=2, max_values=10),
+    )
+    with open_run(tmp_path, stage_configs(config, "spectrum")) as run:
+        with pytest.raises(ConfigError, match="laplacian.max_values distinct values"):
+            spectrum_stage(config, run, Progress.silent())
+        assert "spectrum" not in run.manifest
 
 
 def test_eigenfunctions_that_there_are_none_of_are_told(tmp_path, capsys):

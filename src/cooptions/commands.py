@@ -15,7 +15,7 @@ from cooptions.comparison import compare, save_marl_eval
 from cooptions.comparison import rich_table as score_table
 from cooptions.config import Config, config_of_run
 from cooptions.envs import SCENARIOS
-from cooptions.errors import ConfigError, require
+from cooptions.errors import ArtifactError, ConfigError, require
 from cooptions.figures import FIGURES, draw, write_canvas
 from cooptions.figures.curves import plot_learning_curves
 from cooptions.learned import evaluate_run, scores_to_compare
@@ -111,6 +111,9 @@ class EvaluateArguments:
     key: int = 1
     """Where their randomness begins: other numbers give other episodes."""
 
+    def __post_init__(self) -> None:
+        require(self.episodes >= 1, f"episodes must be at least 1, not {self.episodes}")
+
 
 @dataclass(frozen=True)
 class CompareArguments:
@@ -162,6 +165,10 @@ def options_command(arguments: Sequence[str]) -> None:
     path, rest = _take_run("options", arguments)
     with open_run(path, {}) as run:
         config = config_of_run(run)
+        if "spectrum" not in run.configs:
+            raise ArtifactError(
+                f"{path}: nothing was discovered here: `cooptions discover SCENARIO --out RUN` comes first"
+            )
         if "options" not in run.configs:
             config = replace(config, options=recipe("ours", config.env))
     config, rest = _swap_parts(config, rest, OPTION_SWAPS)
@@ -179,7 +186,7 @@ def show_command(arguments: Sequence[str]) -> None:
         console.print(f"option set: {option_set_path(run, config, chosen.seed)}")
         names = [option.name for option in options.options] if "all" in chosen.gif else chosen.gif
         for name in names:
-            console.print(f"picture: {write_gif(config, run, options, name)}")
+            console.print(f"picture: {write_gif(config, run, options, name, seed=chosen.seed)}")
 
 
 def train_command(arguments: Sequence[str]) -> None:
@@ -202,6 +209,7 @@ def evaluate_command(arguments: Sequence[str]) -> None:
 
 def compare_command(arguments: Sequence[str]) -> None:
     chosen = tyro.cli(CompareArguments, args=arguments, prog="cooptions compare")
+    require(len(chosen.runs) > 0, "compare: name at least one run directory")
     scores = scores_to_compare(chosen.runs, chosen.metric, chosen.names)
     averaged = [each.averaged() for each in scores]
     console.print(score_table(compare(averaged, last=chosen.last)))

@@ -58,10 +58,18 @@ def spectrum_stage(config: Config, run: RunDirectory, progress: Progress) -> Spe
 
     def make() -> Spectrum:
         spectrum = fit_spectrum(config.discovery, state, walks, keys, directory=run.path, progress=progress)
+        known = np.isfinite(spectrum.canonical.eigenvalues).all(axis=-1)
+        require(bool(known.any()), NO_EIGENFUNCTIONS)
         tell_missing(spectrum, config.seed, progress)
         return spectrum
 
     return run.stage("spectrum", make, partial(fill, like))
+
+
+NO_EIGENFUNCTIONS = (
+    "laplacian: no seed has eigenfunctions that are numbers; with --laplacian exact z takes more than "
+    "laplacian.max_values distinct values: raise it, or use nystrom"
+)
 
 
 def tell_missing(spectrum: Spectrum, first_seed: int, progress: Progress) -> None:

@@ -72,3 +72,31 @@ def test_environment_of_your_own_by_import_path(tmp_path, monkeypatch):
     sys.modules["my_envs"].env = 3
     with pytest.raises(ConfigError, match="not an AbstractEnv"):
         make_env("my_envs:make")
+
+
+PAID = """
+import equinox as eqx
+import jax
+
+from cooptions.envs.grid import Grid
+from cooptions.envs.wrapper import AbstractWrapper
+
+
+class Paid(AbstractWrapper):
+    env: Grid = eqx.field(static=True)
+    pay: jax.Array
+
+    def step(self, state, action, key):
+        return self.env.step(state, action, key)
+
+
+env = Paid(Grid(3, 3, 2), jax.numpy.arange(3.0))
+"""
+
+
+def test_environment_that_holds_arrays_is_refused(tmp_path, monkeypatch):
+    """Seeds would learn in a slice of it each."""
+    (tmp_path / "arrays.py").write_text(PAID)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="'arrays:env' holds 1 arrays"):
+        make_env("arrays:env")

@@ -7,6 +7,8 @@ import re
 import sys
 from functools import cache
 
+import jax
+
 from cooptions.envs.base import AbstractEnv, check_env
 from cooptions.envs.grid import Grid
 from cooptions.envs.jaxmarl import FromJaxMARL
@@ -14,7 +16,7 @@ from cooptions.envs.jumanji import FromJumanji
 from cooptions.envs.lbf import Foraging
 from cooptions.envs.overcooked import Overcooked
 from cooptions.envs.probe import PROBES
-from cooptions.errors import ConfigError
+from cooptions.errors import ConfigError, require
 
 FAMILIES: dict[str, type[AbstractEnv]] = {
     "lbf": Foraging,
@@ -86,6 +88,12 @@ def _import_env(path: str) -> AbstractEnv:
         raise ConfigError(f"scenario: cannot use {path!r}: {error}") from None
     if not isinstance(env, AbstractEnv):
         raise ConfigError(f"scenario: {path!r} is a {type(env).__name__}, not an AbstractEnv")
+    arrays = jax.tree.leaves(env)
+    require(
+        not arrays,
+        f"scenario: {path!r} holds {len(arrays)} arrays, which would be shared out among seeds; make them in its "
+        "methods, or keep them as static fields (tuples of numbers)",
+    )
     check_env(env)
     return env
 

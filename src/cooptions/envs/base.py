@@ -21,7 +21,8 @@ class AbstractEnv(abc.ABC, Generic[State]):
     """A cooperative team task.
 
     An environment is a frozen dataclass: its fields are its configuration, its methods are pure, and it never resets
-    itself (see `cooptions.envs.rollout`). One that holds arrays is an `eqx.Module` instead. A new one needs the
+    itself (see `cooptions.envs.rollout`). One that differs from seed to seed is an `eqx.Module` instead, whose
+    arrays lead with the seeds where it is learned in: no scenario is. A new one needs the
     abstract members below; to be reachable by a scenario name it also sets `pattern`, with its fields as named groups.
     """
 

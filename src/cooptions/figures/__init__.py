@@ -36,6 +36,15 @@ class Figure:
     compares: bool = False
 
 
+MADE_BY = {
+    "walk": "walk",
+    "representation": "discover",
+    "spectrum": "discover",
+    "options": "options",
+    "learning": "train",
+}
+"""The command that makes what a figure needs."""
+
 FIGURES: dict[str, Figure] = {
     "walk": Figure("where the team went, and how each feature is distributed", ("walk",), plot_walk),
     "relations": Figure(
@@ -85,9 +94,10 @@ def drawable(run: RunDirectory) -> list[str]:
 
 def draw(name: str, config: Config, run: RunDirectory) -> list[Path]:
     """Draw one figure as PNG and PDF into the run directory."""
-    missing = set(FIGURES[name].needs) - set(run.manifest)
+    missing = [stage for stage in FIGURES[name].needs if stage not in run.manifest]
     if missing:
-        raise ArtifactError(f"{run.path}: figure {name} needs {', '.join(missing)}; `cooptions run` makes them")
+        made = " and ".join(dict.fromkeys(f"`cooptions {MADE_BY[stage]}`" for stage in missing))
+        raise ArtifactError(f"{run.path}: figure {name} needs {', '.join(missing)}; made by {made}")
     return write_canvas(FIGURES[name].plot(config, run), run.file("figures", name))
 
 

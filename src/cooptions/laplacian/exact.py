@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from cooptions.errors import require
 from cooptions.laplacian.base import AbstractLaplacian, Pairs
@@ -17,9 +17,8 @@ class Solution(eqx.Module):
 
     distinct: Float[Array, "value z"]
     table: Float[Array, "value k"]
+    """NaN, like the eigenvalues, if not all distinct values found a row."""
     eigenvalues: Float[Array, " k"]
-    complete: Bool[Array, ""]
-    """Whether all distinct values found a row. If not, table and eigenvalues are NaN."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Exact(AbstractLaplacian[Solution, Solution]):
             visited - jnp.outer(root, root), visited - inverse[:, None] * law * inverse, self.num_eigenfunctions, 1e-3
         )
         table = jnp.where(complete, inverse[:, None] * solution.weights, jnp.nan)
-        return Solution(distinct, table, jnp.where(complete, solution.eigenvalues, jnp.nan), complete)
+        return Solution(distinct, table, jnp.where(complete, solution.eigenvalues, jnp.nan))
 
     def step(self, state: Solution, data: Pairs, *, key: PRNGKeyArray) -> tuple[Solution, Metrics]:
         return state, {}

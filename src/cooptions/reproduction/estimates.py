@@ -119,7 +119,8 @@ def plan_summary(plan: Plan, speeds: Speeds) -> str:
     lines = [f"{len(plan.missing)} of {len(plan.blocks)} blocks are missing; programs that learn: {len(plan.groups)}."]
     if timed:
         lines.append(
-            f"Learning: {_sum(ours)} minutes for the {timed} of {len(blocks)} blocks whose speed was measured."
+            f"Learning: {_sum(ours)} minutes for the {timed} of {len(blocks)} blocks whose speed was measured, "
+            "on the device of results/speed."
         )
     if both:
         mine, other = (_sum([pair[index] for pair in both]) for index in (0, 1))
