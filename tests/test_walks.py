@@ -61,10 +61,23 @@ def test_walk_is_saved_and_reloaded(foraging, tmp_path):
     assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(walks), jax.tree.leaves(again), strict=True))
 
 
-def test_same_key_same_walk_whatever_the_number_of_chunks(foraging):
+def test_same_key_same_walk_whatever_the_number_of_chunks(foraging, monkeypatch):
     env, walks = foraging
+    monkeypatch.setattr("cooptions.walks.NUM_CHUNKS", 3)
     again = walk(env, WalkConfig(4000, 8), KEYS)
     assert np.array_equal(walks.states, again.states)
+
+
+def test_futures_of_a_seed_do_not_depend_on_how_long_others_last():
+    """Seed 0 has episodes of 2 steps, seed 1 one of 40: goals lie in the episode of their source all the same."""
+    time = np.arange(40)
+    episode = np.stack([time // 2, 0 * time])
+    states = np.broadcast_to(episode[:, :, None, None, None], (2, 40, 1, 1, 1)).astype(np.uint8)
+    last = np.stack([time % 2 == 1, time == 39])[..., None]
+    dataset = index_futures(Walk(states, states, last))
+    keys = jax.random.split(jax.random.key(0))
+    futures = jax.vmap(lambda each, key: sample_futures(each, 500, 0.95, key=key))(dataset, keys)
+    np.testing.assert_array_equal(futures.source, futures.goal)
 
 
 def test_features_can_be_chosen_by_name(foraging):
@@ -152,6 +165,7 @@ def test_transitions_are_of_the_walk():
 def test_dtype_holds_every_value():
     assert compact_dtype((Feature.coordinate("x", 256),)) is np.uint8
     assert compact_dtype((Feature.coordinate("x", 257),)) is np.uint16
+    assert compact_dtype((Feature.coordinate("x", 65_537),)) is np.uint32
     assert compact_dtype((Feature.coordinate("x", 3), Feature.continuous("v", -1.0, 1.0))) is np.float32
 
 

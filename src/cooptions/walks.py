@@ -19,6 +19,10 @@ from cooptions.types import Feature, TimeStep
 Policy = Callable[[TimeStep, PRNGKeyArray], Int[Array, "env agent"]]
 
 
+NUM_CHUNKS = 10
+"""Parts in which a walk is made, each with progress after it."""
+
+
 @dataclass(frozen=True)
 class WalkConfig:
     """A walk of the team at random."""
@@ -78,7 +82,7 @@ def kept_columns(env: AbstractEnv, config: WalkConfig) -> tuple[int, ...]:
 def compact_dtype(features: tuple[Feature, ...]) -> type:
     """The smallest dtype that holds every feature exactly."""
     if all(feature.discrete for feature in features):
-        return np.uint8 if max(feature.size for feature in features) <= 256 else np.uint16
+        return np.min_scalar_type(max(feature.size for feature in features) - 1).type
     return np.float32
 
 
@@ -99,7 +103,7 @@ def walk(
 ) -> Walk:
     """Walk every seed's environments with `policy` for the configured number of transitions."""
     num_steps = config.transitions // config.num_envs
-    chunk_steps = -(-num_steps // 10)
+    chunk_steps = -(-num_steps // NUM_CHUNKS)
     columns = kept_columns(env, config)
     runners = _start(env, config.num_envs, keys)
     chunks = []
@@ -185,7 +189,8 @@ def sample_futures(dataset: Dataset, num_pairs: int, discount: float, *, key: PR
     states, horizon = dataset.walk.states, dataset.num_with.shape[0]
     survival = 1.0 - discount**horizon
     uniform = jax.random.uniform(offset_key, (num_pairs,))
-    offset = jnp.floor(jnp.log1p(-uniform * survival) / jnp.log(discount)).astype(jnp.int32).clip(0, horizon - 1)
+    offset = jnp.floor(jnp.log1p(-uniform * survival) / jnp.log(discount)).astype(jnp.int32)
+    offset = offset.clip(0, (dataset.num_with > 0).sum() - 1)  # the horizon is that of all seeds
     nth = jax.random.randint(start_key, (num_pairs,), 0, dataset.num_with[offset])
     time, env = jnp.divmod(dataset.by_remaining[nth], states.shape[1])
     agent = jax.random.randint(agent_key, (num_pairs,), 0, states.shape[2])
