@@ -208,8 +208,8 @@ STUDIES: dict[str, dict[str, str]] = {
             for seed in (0, 5)
         },
         **{
-            f"iql+hit, {num} options": f"{_COOKS} --seed 0 --method iql+hit {_SHARED} --learning.macro.num-options {num}"
-            for num in (10, 20)
+            f"iql+hit, {n} options": f"{_COOKS} --seed 0 --method iql+hit {_SHARED} --learning.macro.num-options {n}"
+            for n in (10, 20)
         },
         **{
             f"iql+{found}": f"{_COOKS} --seed 0 --method iql+{found} {_SHARED}"
