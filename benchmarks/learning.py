@@ -254,6 +254,7 @@ STUDIES: dict[str, dict[str, str]] = {
     },
     "mends": {
         "default": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",
+        "default, from 38e3f20": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO}",  # an option's last step counts
         "gather alone": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO} --learning.macro.num-options 1",
         "drawn alike": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO} {_CHOICE}.merit-share 0",
         "costly options": f"{_MEET} --seeds 5 --method iql-ns+hit {_TWO} {_COSTLY}",

@@ -43,15 +43,15 @@ def test_another_configuration_is_refused_with_the_field(tmp_path):
         pass  # the same, and a further stage
 
 
-def test_where_nothing_was_begun_another_configuration_is_welcome(tmp_path):
+def test_where_nothing_was_made_another_configuration_is_welcome(tmp_path):
     """Who was refused for a mistyped flag tries again in the same place."""
     for steps in (5, 6):
         with open_run(tmp_path, {"a": {"steps": steps}}) as run:
             assert run.configs == {"a": {"steps": steps}}
 
 
-@pytest.mark.parametrize("trace", ["checkpoints/a", "metrics/a.jsonl"])
-def test_a_stage_that_was_begun_keeps_its_configuration(tmp_path, trace):
+@pytest.mark.parametrize("trace", ["checkpoints/a", "metrics/a.jsonl", "cycle-1"])
+def test_what_was_begun_keeps_its_configuration(tmp_path, trace):
     with open_run(tmp_path, {"a": {"steps": 5}}) as run:
         run.file(trace).mkdir(parents=True)
     with pytest.raises(ArtifactError, match="steps is 5 there, 6 now"), open_run(tmp_path, {"a": {"steps": 6}}):

@@ -51,10 +51,10 @@ class RunDirectory:
         return _read_json(self.file("config.json"))
 
     def accept(self, stages: Mapping[str, Json]) -> None:
-        """Record the stages' configurations, or refuse those that differ from what was begun here."""
-        known = self.configs
+        """Record the stages' configurations, or refuse those that differ from the ones something was made with."""
+        known = {} if self.holds_nothing else self.configs
         for stage, config in stages.items():
-            if self.begun(stage) and stage in known and known[stage] != config:
+            if stage in known and known[stage] != config:
                 changes = "; ".join(differences(known[stage], config))
                 raise ArtifactError(
                     f"{self.path}: made with another configuration: {stage}: {changes}; choose another --out"
@@ -93,10 +93,10 @@ class RunDirectory:
         }
         write_json(self.file("manifest.json"), {**self.manifest, name: entry})
 
-    def begun(self, name: str) -> bool:
-        """Whether anything of a stage is here: who mistypes a flag may try again in the same place."""
-        traces = (self.file("checkpoints", name), self.file("metrics", f"{name}.jsonl"))
-        return name in self.manifest or any(path.exists() for path in traces)
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether no stage has left anything here: who was refused for a mistyped flag may try again in this place."""
+        return {path.name for path in self.path.iterdir()} <= {"config.json", "lock", "stopped.json"}
 
     def keeps(self, name: str) -> bool:
         """Whether a stage was finished and its files are still here: who copies a run may leave some behind."""
