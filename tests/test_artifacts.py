@@ -48,6 +48,8 @@ def test_where_nothing_was_made_another_configuration_is_welcome(tmp_path):
     for steps in (5, 6):
         with open_run(tmp_path, {"a": {"steps": steps}}) as run:
             assert run.configs == {"a": {"steps": steps}}
+    with open_run(tmp_path, {}) as run:
+        assert run.configs == {"a": {"steps": 6}}, "who only looks changes nothing"
 
 
 @pytest.mark.parametrize("trace", ["checkpoints/a", "metrics/a.jsonl", "cycle-1"])

@@ -52,9 +52,9 @@ class RunDirectory:
 
     def accept(self, stages: Mapping[str, Json]) -> None:
         """Record the stages' configurations, or refuse those that differ from the ones something was made with."""
-        known = {} if self.holds_nothing else self.configs
+        known, free = self.configs, self.holds_nothing
         for stage, config in stages.items():
-            if stage in known and known[stage] != config:
+            if not free and stage in known and known[stage] != config:
                 changes = "; ".join(differences(known[stage], config))
                 raise ArtifactError(
                     f"{self.path}: made with another configuration: {stage}: {changes}; choose another --out"
