@@ -106,8 +106,8 @@ def _with_caveat(verdicts: Sequence[Verdict]) -> str:
     the interval of seeds that share them does not know. A claim holds by all of its comparisons, and fails by any."""
     told = summary(verdicts) if verdicts else ""
     behind = [_discoveries_behind(each) for each in verdicts if each.verdict == told]
-    weakest = {HOLDS: min, FAILS: max}.get(told)
-    if weakest is None or (num := weakest(behind)) >= MIN_SEEDS:
+    decisive = {HOLDS: min, FAILS: max}.get(told)
+    if decisive is None or (num := decisive(behind)) >= MIN_SEEDS:
         return told
     return f"{told} ({'one discovery' if num == 1 else f'{num} discoveries'})"
 
