@@ -165,10 +165,6 @@ STUDIES: dict[str, dict[str, str]] = {
         "iql, 0.9": f"{_FIVE_APPLES} --method iql {_TRACE} 0.9",
         "vdn, 0.9": f"{_FIVE_APPLES} --method vdn {_TRACE} 0.9",
     },
-    "three-apples": {  # rows of the reproduction whose last evaluations were lost
-        f"iql+{found}": f"lbf-15x15-4p-3f --seeds 5 --method iql+{found} {_SHARED}"
-        for found in ("iaro", "iaro-scalar", "kron", "rjs")
-    },
     "yielding": {  # the set is made by `cooptions discover lbf-15x15-4p-3f --method hit --seeds 1`, then `options`
         "iql": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 --method iql",
         "20 options": f"lbf-15x15-4p-3f {_FEW_STEPS} 1000000 {_SET}",
