@@ -19,7 +19,7 @@ from cooptions.cli import main as cooptions
 from cooptions.comparison import compare, markdown_table
 from cooptions.config import config_of_run
 from cooptions.errors import require
-from cooptions.evaluation import Scores
+from cooptions.evaluation import Scores, steps_to_reach
 from cooptions.figures.curves import plot_learning_curves
 from cooptions.learning import Learning
 from cooptions.training import MetricsFile
@@ -354,12 +354,6 @@ def until(scores: Scores, at: int) -> Scores:
     return replace(scores, steps=scores.steps[:num], values=scores.values[:, :num])
 
 
-def steps_to_reach(scores: Scores, score: float) -> list[int | None]:
-    """For each seed the steps before its first evaluation of at least this score."""
-    reached = scores.values[..., 0] >= score
-    return [int(scores.steps[row.argmax()]) if row.any() else None for row in reached]
-
-
 def in_training(kept: dict[str, Any], above: float) -> str:
     """By how many steps episodes of training first scored more than this, as the mean between two evaluations, and the
     best of these means, each seed."""
@@ -401,7 +395,7 @@ def main(arguments: Arguments) -> None:
     scores = [scores_of(name, kept[name]) for name in STUDIES[arguments.study] if name in kept]
     print(markdown_table(compare([until(each, arguments.at) for each in scores])))
     for each in scores:
-        print(f"{each.name}: {arguments.reach:g} reached after {steps_to_reach(each, arguments.reach)} steps")
+        print(f"{each.name}: {arguments.reach:g} reached after {steps_to_reach(each, arguments.reach).tolist()} steps")
     for name, run in kept.items():
         if next(iter(run["scores"])) in run:
             print(f"{name}: trained for {run['steps'][-1]} steps, {in_training(run, arguments.above)}")

@@ -140,6 +140,17 @@ def test_every_command_has_help(command, capsys):
     assert "usage: cooptions" in capsys.readouterr().out
 
 
+def test_help_names_the_parts_that_can_be_swapped(capsys):
+    for command, lines in {
+        "discover": ["--representation NAME: scalar, cmi, mask, hit, raw_joint", "--laplacian NAME: allo, nystrom"],
+        "train": ["--options NAME: ours, paper", "--method NAME: iql, vdn,", "; each alone or with +iaro, "],
+    }.items():
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        shown = " ".join(capsys.readouterr().out.split())
+        assert all(line in shown for line in lines), shown
+
+
 def test_list_is_readable_and_machine_readable(capsys):
     main(["list"])
     assert "lbf-15x15-4p-3f" in capsys.readouterr().out

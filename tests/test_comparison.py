@@ -1,12 +1,13 @@
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from rich.console import Console
 from test_evaluation import drawn_scores, scores_of
 
-from cooptions.comparison import compare, markdown_table, marl_eval_json, rich_table, save_marl_eval
+from cooptions.comparison import compare, improvements, markdown_table, marl_eval_json, rich_table, save_marl_eval
 from cooptions.errors import ConfigError
 
 
@@ -19,6 +20,17 @@ def test_tables_show_every_method():
     Console(width=200, file=shown).print(rich_table(rows))
     assert "a|b [red]" in shown.getvalue()
     assert str(rows[0].iqm) in shown.getvalue()
+
+
+def test_methods_are_set_against_the_first_of_their_scenario():
+    low, other = drawn_scores(5, 2, 4), drawn_scores(5, 2, 4, scenario="overcooked-forced_coord")
+    high, worst = scores_of(low.values + 100.0, name="VDN"), scores_of(other.values - 100.0, name="VDN")
+    worst = replace(worst, scenario=other.scenario)
+    assert improvements([low, other, high, worst]) == [
+        "lbf-8x8-2p-2f: VDN ends above IQL with probability 1.000 [1.000, 1.000]",
+        "overcooked-forced_coord: VDN ends above IQL with probability 0.000 [0.000, 0.000]",
+    ]
+    assert improvements([low]) == []
 
 
 def test_marl_eval_format(tmp_path):

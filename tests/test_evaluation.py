@@ -9,7 +9,6 @@ from cooptions.errors import ArtifactError, ConfigError
 from cooptions.evaluation import (
     Bootstrap,
     Scores,
-    area_under_curve,
     bootstrap_iqm,
     final_iqm,
     final_scores,
@@ -178,9 +177,7 @@ def test_summaries_of_each_seed():
     values = np.array([[0.0, 1.0, 3.0], [0.0, 0.0, 0.5]])[:, :, None] + np.array([-0.25, 0.25])
     scores = scores_of(values, steps=[0, 100, 400])
     assert final_scores(scores, last=2).tolist() == [2.0, 0.25]
-    assert area_under_curve(scores).tolist() == [(50.0 + 600.0) / 400.0, 75.0 / 400.0]
     assert steps_to_reach(scores, 1.0).tolist() == [100.0, np.inf]
-    assert area_under_curve(scores_of(values[:, :1])).tolist() == [0.0, 0.0]
     with pytest.raises(ConfigError, match="last must be between 1 and the 3"):
         final_scores(scores, last=4)
 
@@ -223,6 +220,6 @@ def test_other_files_are_no_scores(tmp_path):
 
 
 def test_one_score_per_seed_has_an_interval_too():
-    summary = area_under_curve(drawn_scores(10, 3, 4))
+    summary = final_scores(drawn_scores(10, 3, 4))
     found = bootstrap_iqm([summary[:, None]])
     assert found.low < found.value < found.high

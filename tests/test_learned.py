@@ -59,7 +59,9 @@ def test_comparison_is_a_table_curves_and_marl_eval_json(run, tmp_path, capsys):
     tree = json.loads((tmp_path / "marl.json").read_text())
     assert list(tree["lbf"]["5x5-2p-1f"]) == ["iql+handmade"]
     main(["compare", str(run), str(run), "--out", str(tmp_path), "--metric", "return", "--names", "a", "b"])
-    assert "return" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "return" in shown
+    assert "lbf-5x5-2p-1f: b ends above a with probability 0.5" in shown
 
 
 @pytest.mark.parametrize(

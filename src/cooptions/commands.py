@@ -1,7 +1,7 @@
 """What each command of the command line does."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cooptions.artifacts import config_json, open_run, provenance
-from cooptions.comparison import compare, save_marl_eval
+from cooptions.comparison import compare, improvements, save_marl_eval
 from cooptions.comparison import rich_table as score_table
 from cooptions.config import Config, config_of_run
 from cooptions.envs import SCENARIOS
@@ -117,10 +117,10 @@ class EvaluateArguments:
 
 @dataclass(frozen=True)
 class CompareArguments:
-    """Compare what several runs learned: a table, and curves with intervals."""
+    """Compare what several runs learned: a table, how likely each ends above the first, and curves with intervals."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
-    """Run directories."""
+    """Run directories; what others are compared with comes first."""
     metric: str = ""
     """What to compare; the first score of the environment when left out. `return` is the sum of rewards."""
     names: tuple[str, ...] = ()
@@ -213,6 +213,8 @@ def compare_command(arguments: Sequence[str]) -> None:
     scores = scores_to_compare(chosen.runs, chosen.metric, chosen.names)
     averaged = [each.averaged() for each in scores]
     console.print(score_table(compare(averaged, last=chosen.last)))
+    for line in improvements(averaged, last=chosen.last):
+        console.print(line, markup=False, soft_wrap=True)
     for path in write_canvas(plot_learning_curves(averaged), chosen.out / "curves"):
         console.print(f"picture: {path}")
     if chosen.marl_eval is not None:
@@ -283,6 +285,8 @@ def _take_preset(
     if not arguments or arguments[0] in ("-h", "--help"):
         console.print(f"usage: cooptions {command} PRESET [--FIELD VALUE ...]")
         console.print(f"PRESET: {', '.join(PRESETS)}, or any scenario; `cooptions {command} quick --help` shows fields")
+        for swap, choices in swaps.items():
+            console.print(f"--{swap} NAME: {_names(choices)}")
         raise SystemExit(0 if arguments else 2)
     name, *rest = arguments
     if name.startswith("-"):
@@ -297,10 +301,17 @@ def _swap_parts(config: Config, arguments: Sequence[str], swaps: Swaps) -> tuple
             index = rest.index(f"--{swap}")
             name = rest[index + 1] if index + 1 < len(rest) else ""
             if name not in choices:
-                raise ConfigError(f"{swap}: unknown {name!r}; there are {', '.join(choices)}")
+                raise ConfigError(f"{swap}: unknown {name!r}; there are {_names(choices)}")
             config = with_parts(config, choices[name](config))
             del rest[index : index + 2]
     return config, rest
+
+
+def _names(choices: Collection[str]) -> str:
+    """Choices in a line; of `LEARNER+OPTIONS`, of which there is every pair, each half once."""
+    alone = [name for name in choices if "+" not in name]
+    added = dict.fromkeys(f"+{name.partition('+')[2]}" for name in choices if "+" in name)
+    return ", ".join(alone) + (f"; each alone or with {', '.join(added)}" if added else "")
 
 
 def _parse(kind: type[Arguments], default: Arguments, arguments: Sequence[str], prog: str) -> Arguments:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from cooptions.artifacts import write_bytes
 from cooptions.errors import require
-from cooptions.evaluation import Bootstrap, Estimate, Scores, final_iqm
+from cooptions.evaluation import Bootstrap, Estimate, Scores, final_iqm, probability_of_improvement
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,18 @@ def compare(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = B
         )
         for each in scores
     ]
+
+
+def improvements(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = Bootstrap()) -> list[str]:
+    """How likely a seed of each method ends above one of the first that was given for its scenario."""
+    first: dict[tuple[str, str], Scores] = {}
+    lines = []
+    for each in scores:
+        base = first.setdefault((each.scenario, each.metric), each)
+        if each is not base:
+            found = probability_of_improvement([each], [base], last=last, bootstrap=bootstrap)
+            lines.append(f"{each.scenario}: {each.name} ends above {base.name} with probability {found}")
+    return lines
 
 
 def rich_table(rows: Sequence[Row]) -> Table:

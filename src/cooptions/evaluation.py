@@ -180,13 +180,6 @@ def final_scores(scores: Scores, *, last: int = 1) -> Float[np.ndarray, " kept"]
     return scores.seed_curves[:, -last:].mean(axis=1)
 
 
-def area_under_curve(scores: Scores) -> Float[np.ndarray, " kept"]:
-    """Each kept seed's mean score over its training, checkpoints weighted by the steps between them (trapezia)."""
-    if len(scores.steps) == 1:
-        return scores.seed_curves[:, 0]
-    return np.trapezoid(scores.seed_curves, scores.steps, axis=1) / float(scores.steps[-1] - scores.steps[0])
-
-
 def steps_to_reach(scores: Scores, threshold: float) -> Float[np.ndarray, " kept"]:
     """The steps at which each kept seed's mean over episodes first reaches `threshold`; infinite if it never does."""
     reached = scores.seed_curves >= threshold

@@ -1,15 +1,17 @@
 """The plan: what is missing, and what learns in one program."""
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from cooptions.errors import ArtifactError, ConfigError
 from cooptions.progress import Progress
 from cooptions.reproduction import estimates
 from cooptions.reproduction.estimates import Speeds, group_bytes, plan_summary, plan_table
-from cooptions.reproduction.figures import PAPER
+from cooptions.reproduction.figures import PAPER, REPRODUCTIONS
 from cooptions.reproduction.plan import Places, make_plan
 from cooptions.reproduction.results import Result, result_path, write_result
 from cooptions.reproduction.rows import Block, Row
@@ -89,7 +91,7 @@ def test_minutes_are_those_of_measured_speeds_and_unknown_otherwise(places, monk
     plan = make_plan({IQL: 10, Row(GRID, "ippo"): 5, HIT: 5}, places)
     updates = plan.blocks[0].config.learning.learner.num_updates
     table = plan_table(plan, SPEEDS, Progress.silent())
-    cells = {str(column.header): list(column.cells) for column in table.columns}
+    cells = {str(column.header): list(column.cells)[1:] for column in table.columns}  # below the scenario's name
     assert cells["minutes"] == [f"{updates * 10 * 2e-3 / 60:.3g}", "?", "?"]
     assert cells["missing"] == ["0-9", "0-4", "0-4"]
     assert cells["GB"] == ["10", "5", "5"]
@@ -98,7 +100,16 @@ def test_minutes_are_those_of_measured_speeds_and_unknown_otherwise(places, monk
     assert "the 2 of 4 blocks whose speed was measured" in told
     _store(places, IQL, range(10))
     done = plan_table(make_plan({IQL: 10}, places), SPEEDS, Progress.silent())
-    assert [next(iter(column.cells)) for column in done.columns][3:6] == ["0-9", "", ""]
+    assert [list(column.cells)[-1] for column in done.columns][2:5] == ["0-9", "", ""]
+
+
+def test_every_plan_fits_into_eighty_columns(places, monkeypatch):
+    monkeypatch.setattr(estimates, "group_bytes", lambda group: 10**10)
+    rows = {row for figure in REPRODUCTIONS.values() for row in figure.rows}
+    table, shown = plan_table(make_plan(dict.fromkeys(rows, 15), places), SPEEDS, Progress.silent()), io.StringIO()
+    Console(width=80, file=shown).print(table)
+    assert "\n  iql-ns+iaro-scalar " in shown.getvalue()
+    assert "…" not in shown.getvalue()
 
 
 @pytest.mark.parametrize(("method", "timed"), [("iql", "ours"), ("iql+hit", "ours+options"), ("iql+wander", None)])

@@ -88,6 +88,17 @@ def test_what_rests_on_few_discoveries_says_so():
     assert "| holds |" in told(SIX, discoveries=5)
     assert "| holds |" in told(SIX)  # every seed discovers its own
     assert "| undecided |" in told(LOW, discoveries=1)
+
+
+def test_comparisons_tell_how_likely_the_first_ends_above_the_second():
+    def told(finals):
+        return comparison_table(_evidence(result("iql", LOW), result("iql+hit", finals)))
+
+    assert "| 1.000 [1.000, 1.000] | holds |" in told(SIX)
+    assert "| 0.500 [" in told(LOW)
+
+
+def test_rows_tell_their_discoveries():
     one, own = (score_table(_evidence(result("iql+hit", SIX, discoveries=num))) for num in (1, 0))
     assert "| 6, 1 discovery |" in one
     assert "| 6, 6 discoveries |" in own

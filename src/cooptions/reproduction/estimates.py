@@ -1,12 +1,13 @@
 """How long a plan will take, and how much memory, from what was measured before; what was not is not guessed."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import jax
 from rich.table import Table
+from rich.text import Text
 
 from cooptions.artifacts import Json, config_json
 from cooptions.config import Config
@@ -17,7 +18,7 @@ from cooptions.memory import stage_bytes
 from cooptions.options.train import option_set
 from cooptions.progress import Progress
 from cooptions.reproduction.plan import Group, Plan
-from cooptions.reproduction.rows import Block
+from cooptions.reproduction.rows import Block, Row
 from cooptions.stages import untrained_options, with_options
 
 
@@ -84,30 +85,39 @@ def like_task_env(config: Config, num_seeds: int) -> AbstractEnv:
 
 
 def plan_table(plan: Plan, speeds: Speeds, progress: Progress) -> Table:
-    """What the plan holds, row by row; minutes are a row's share of its groups."""
-    table = Table("scenario", "method", "steps", "done", "missing", "minutes", "group", "GB", expand=False)
+    """What the plan holds, each scenario's rows below its name; minutes are a row's share of its groups."""
+    table = Table("method", "steps", "done", "missing", "minutes", "group", "GB", box=None, pad_edge=False)
     for column in table.columns:
-        column.no_wrap = True
-    numbers = {block: number for number, group in enumerate(plan.groups, 1) for block in group.blocks}
-    sizes = []
+        column.no_wrap = True  # scenarios and all fit into 80 columns
+    groups: dict[Block, tuple[int, str]] = {}
     with progress.stage("memory", len(plan.groups)) as show:
-        for group in plan.groups:
-            sizes.append(f"{group_bytes(group) / 1e9:.2g}")
+        for number, group in enumerate(plan.groups, 1):
+            groups |= dict.fromkeys(group.blocks, (number, f"{group_bytes(group) / 1e9:.2g}"))
             show.advance(1, {})
-    for row, blocks in plan.rows.items():
-        missing = [block for block in blocks if block in plan.missing]
-        groups = sorted({numbers[block] for block in missing if block in numbers})
-        table.add_row(
-            row.place,
-            row.label,
-            f"{blocks[0].config.learning.learner.steps / 1e6:g}M" if row.learns else f"to {row.until}",
-            _spans([block for block in blocks if block not in missing]),
-            _spans(missing),
-            _minutes([speeds.ours(block) if row.learns else None for block in missing]),
-            ", ".join(map(str, groups)),
-            ", ".join(sizes[number - 1] for number in groups),
-        )
+    for place in dict.fromkeys(row.place for row in plan.rows):
+        table.add_row(Text(place, style="bold"))
+        for row, blocks in plan.rows.items():
+            if row.place == place:
+                missing = [block for block in blocks if block in plan.missing]
+                done = [block for block in blocks if block not in missing]
+                table.add_row(*_plan_cells(row, done, missing, groups, speeds))
     return table
+
+
+def _plan_cells(
+    row: Row, done: list[Block], missing: list[Block], groups: Mapping[Block, tuple[int, str]], speeds: Speeds
+) -> list[str]:
+    learners = sorted({groups[block] for block in missing if block in groups})
+    steps = (done + missing)[0].config.learning.learner.steps
+    return [
+        f"  {row.label}",
+        f"{steps / 1e6:g}M" if row.learns else f"to {row.until}",
+        _spans(done),
+        _spans(missing),
+        _minutes([speeds.ours(block) if row.learns else None for block in missing]),
+        ", ".join(str(number) for number, _ in learners),
+        ", ".join(size for _, size in learners),
+    ]
 
 
 def plan_summary(plan: Plan, speeds: Speeds) -> str:

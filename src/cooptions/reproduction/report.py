@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cooptions.artifacts import write_bytes
 from cooptions.errors import ArtifactError
-from cooptions.evaluation import final_iqm
+from cooptions.evaluation import final_iqm, probability_of_improvement
 from cooptions.reproduction.estimates import Speeds, contestant
 from cooptions.reproduction.figures import PAPER, REPRODUCTIONS
 from cooptions.reproduction.results import Result, by_own_score, read_results
@@ -97,8 +97,10 @@ def comparison_table(evidence: Evidence) -> str:
         claim, left, right = verdict.claim, verdict.left, verdict.right
         if left and right:
             told = f"{_told(left)} {claim.sign} {_told(right)}"
-            lines.append([claim.hypothesis, claim.scenario, _millions(left), told, _with_caveat([verdict])])
-    return _table(["claim", "scenario", "steps", "claimed, with IQM and 95% interval", "verdict"], lines)
+            above = probability_of_improvement([left.scores], [right.scores])
+            lines.append([claim.hypothesis, claim.scenario, _millions(left), told, str(above), _with_caveat([verdict])])
+    head = ["claim", "scenario", "steps", "claimed, with IQM and 95% interval", "first ends above second", "verdict"]
+    return _table(head, lines)
 
 
 def _with_caveat(verdicts: Sequence[Verdict]) -> str:
