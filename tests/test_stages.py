@@ -122,3 +122,37 @@ def test_what_a_name_leaves_open_is_remembered(tmp_path, monkeypatch):
     message = "env.time_limit is 100 there, 50 now"
     with pytest.raises(ArtifactError, match=message), open_run(tmp_path, stage_configs(Config("grid-4x4-2p"), "walk")):
         pass
+
+
+def _map(path, *rows):
+    path.write_text("\n".join(rows))
+    return Config(f"grid-2x3-2p,map={path}", walk=WalkConfig(transitions=40, num_envs=4))
+
+
+def test_a_map_that_changed_is_another_configuration(tmp_path):
+    map_file, place = tmp_path / "map.txt", tmp_path / "run"
+    with open_run(place, stage_configs(_map(map_file, "...", ".#."), "walk")) as run:
+        walk_stage(config_of_run(run), run, Progress.silent())
+    with open_run(place, stage_configs(_map(map_file, "...", ".#."), "walk")):
+        pass
+    with (
+        pytest.raises(ArtifactError, match=r"walk: files\..*map\.txt is '.*' there, '.*' now; choose another --out"),
+        open_run(place, stage_configs(_map(map_file, "...", "#.."), "walk")),
+    ):
+        pass
+
+
+def test_an_option_set_that_changed_is_another_configuration(tmp_path):
+    """Its manifest has the hashes of all that is in it."""
+
+    def configs():
+        macro = MacroConfig(option_set=str(tmp_path))
+        return stage_configs(Config("grid-4x4-2p", learning=LearningConfig("iql", macro=macro)), "learning")
+
+    named = configs()
+    assert "files" not in named["learning"]  # nothing there; loading will say so
+    (tmp_path / "manifest.json").write_text("one")
+    one = configs()
+    (tmp_path / "manifest.json").write_text("two")
+    assert len({str(each) for each in (named, one, configs())}) == 3
+    assert "files" not in stage_configs(SHARING, "learning")["learning"]

@@ -234,6 +234,11 @@ def differences(old: Any, new: Any, field: str = "") -> list[str]:
     return [text for key in keys for text in differences(old.get(key), new.get(key), f"{field}.{key}".strip("."))]
 
 
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    return _digest(path.read_bytes())
+
+
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 

@@ -9,7 +9,7 @@ from zlib import crc32
 import jax
 from jaxtyping import Array, Key
 
-from cooptions.artifacts import Json, RunDirectory, config_json
+from cooptions.artifacts import Json, RunDirectory, config_json, file_digest
 from cooptions.discovery import Discovery
 from cooptions.envs import AbstractEnv, make_env
 from cooptions.errors import ArtifactError, require
@@ -102,9 +102,12 @@ class Config:
 
     def stage_config(self, *fields: str) -> Json:
         """What a stage depends on: scenario, seeds, and these fields; and what the scenario's name leaves open, which a
-        later version may set otherwise."""
+        later version may set otherwise; and the hashes of files that it names, if any."""
         whole = config_json(self) | {"env": plain_fields(self.env)}
-        return {name: whole[name] for name in ("scenario", "env", "seed", "seeds", *fields)}
+        macro = self.learning.macro if "learning" in fields else None
+        files = {str(path): file_digest(path) for path in (*self.env.files, *(macro.files if macro else ()))}
+        found = {name: whole[name] for name in ("scenario", "env", "seed", "seeds", *fields)}
+        return found | ({"files": files} if files else {})
 
 
 def plain_fields(env: AbstractEnv) -> Json:
@@ -121,7 +124,8 @@ def config_of_run(run: RunDirectory) -> Config:
         known |= stage
     if not known:
         raise ArtifactError(f"{run.path}: no run was made here")
-    return read_config({"type": "Config", **{name: value for name, value in known.items() if name != "env"}})
+    named = {name: value for name, value in known.items() if name not in ("env", "files")}
+    return read_config({"type": "Config", **named})
 
 
 def read_config(value: Any) -> Any:

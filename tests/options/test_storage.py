@@ -19,6 +19,7 @@ from safetensors.numpy import load, save
 
 from cooptions.artifacts import provenance
 from cooptions.envs import make_env
+from cooptions.envs.grid import Grid
 from cooptions.envs.jaxmarl import FromJaxMARL
 from cooptions.envs.lbf import Foraging
 from cooptions.errors import ArtifactError
@@ -464,6 +465,16 @@ def test_fingerprints_tell_environments_apart():
     assert whole[0] == json.dumps(fingerprint(make_env("lbf-15x15-4p-3f")))
     for part in ('"Foraging"', '"num_agents": 4', '"float32"', '"coordinate"', '"shape": [4, 6]'):
         assert part in whole[0]
+
+
+def test_fingerprints_tell_maps_apart_by_content(tmp_path):
+    path = tmp_path / "map.txt"
+
+    def mark(text):
+        path.write_text(text)
+        return fingerprint(Grid(1, 3, 2, map=str(path)))
+
+    assert mark("...") == mark("...") != mark("..#")
 
 
 def test_fingerprints_of_wrapped_environments_are_plain_and_the_same_each_time():

@@ -4,6 +4,7 @@ import abc
 import dataclasses
 import re
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
 import equinox as eqx
@@ -76,6 +77,11 @@ class AbstractEnv(abc.ABC, Generic[State]):
     def shaping_horizon(self) -> int:
         """Steps of training over which `shaped_reward` fades from full to nothing; 0 leaves it out."""
         return 0
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files it is read from: their content is part of what a run, or an option set, was made with."""
+        return ()
 
     @abc.abstractmethod
     def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]: ...

@@ -93,6 +93,10 @@ class Grid(AbstractEnv[State]):
             free = _read_map(Path(self.map), free.shape)
         return free
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return (Path(self.map),) if self.map not in ("", "door") else ()
+
     def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]:
         cells = jnp.argwhere(self.free, size=int(self.free.sum()))
         start = jax.random.choice(key, cells, (self.num_agents,), replace=not self.collisions)

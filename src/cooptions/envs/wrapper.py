@@ -1,5 +1,6 @@
 """Environments around others: what they have in common with the one inside."""
 
+from pathlib import Path
 from typing import TypeVar
 
 import equinox as eqx
@@ -48,6 +49,10 @@ class AbstractWrapper(eqx.Module, AbstractEnv[State]):
     @property
     def shaping_horizon(self) -> int:
         return self.env.shaping_horizon
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        return self.env.files
 
     def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]:
         return self.env.reset(key)

@@ -1,6 +1,7 @@
 """The MacDec-POMDP as an environment: actions are primitives and votes for joint options (paper, Section 3.3)."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 import equinox as eqx
@@ -14,6 +15,7 @@ from cooptions.envs.rollout import uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import require
 from cooptions.options.base import AbstractOptions
+from cooptions.options.sealed import MANIFEST
 from cooptions.types import MacroStep, TimeStep
 
 Keep = Literal["none", "majority", "all"]
@@ -110,6 +112,12 @@ class MacroConfig:
             require(value in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
         require(self.num_options >= 0, f"macro.num_options must not be negative, not {self.num_options}")
         require(self.discoveries >= 0, f"macro.discoveries must not be negative, not {self.discoveries}")
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The manifest of the option set's directory, which has the hash of every file in it."""
+        manifest = Path(self.option_set) / MANIFEST
+        return (manifest,) if self.option_set and manifest.exists() else ()
 
     def around(self, env: AbstractEnv, options: AbstractOptions, *, foresight: bool = True) -> "MacroEnv":
         """The environment with the options; `foresight` is that of `MacroEnv`, where initiation can do without."""

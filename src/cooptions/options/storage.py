@@ -22,7 +22,7 @@ import numpy as np
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save as format_tensors
 
-from cooptions.artifacts import Json, fill, named_leaves
+from cooptions.artifacts import Json, file_digest, fill, named_leaves
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError, ConfigError, require
 from cooptions.learners.networks import Network, NetworkConfig, init_team
@@ -147,6 +147,7 @@ def fingerprint(env: AbstractEnv) -> Json:
         "agent_features": env.agent_features.tolist(),
         "observation": {"shape": timestep.observation.shape, "dtype": timestep.observation.dtype.name},
         "action_mask": {"shape": timestep.action_mask.shape},
+        **({"files": [file_digest(path) for path in env.files]} if env.files else {}),
     }
     return json.loads(json.dumps(value, allow_nan=False))
 
