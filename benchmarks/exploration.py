@@ -17,6 +17,7 @@ from jaxtyping import Array, PRNGKeyArray
 from cooptions.artifacts import provenance
 from cooptions.envs import make_env
 from cooptions.envs.rollout import Runners, advance, start
+from cooptions.learners.acting import leading_option
 from cooptions.learners.choice import ChoiceConfig, choose
 from cooptions.options.handmade import handmade_options
 from cooptions.options.macro import MacroConfig, MacroEnv
@@ -43,7 +44,7 @@ def count(env: MacroEnv, begun: Runners, choice: ChoiceConfig, steps: int) -> tu
         action_key, env_key = jax.random.split(key)
         action = choose(choice, values, runners.timestep, jnp.float32(1.0), key=action_key)
         outcome, onward = advance(env, runners, action, key=env_key)
-        return onward, ((outcome.timestep.reward > 0).sum(), (runners.state.active >= 0).mean())
+        return onward, ((outcome.timestep.reward > 0).sum(), (leading_option(outcome.timestep) >= 0).mean())
 
     _, (paid, led) = jax.lax.scan(step, begun, jax.random.split(jax.random.key(1), steps))
     return paid.sum(), led.mean()
