@@ -1,4 +1,5 @@
-"""Our IQL against JaxMARL's own scripts, with and without joint options: what an update takes, learning included.
+"""Our IQL against JaxMARL's own scripts, with and without joint options, and our PPO: what an update takes, learning
+included.
 
     python -m benchmarks.learning_speed --baselines DIR > learning_speed.json
 
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -39,13 +40,14 @@ from cooptions.envs.overcooked import Overcooked
 from cooptions.envs.quiet import quiet_import
 from cooptions.envs.to_jaxmarl import ToJaxMARL
 from cooptions.errors import require
+from cooptions.learners import Learner
 from cooptions.learners.choice import ChoiceConfig
 from cooptions.learners.networks import init_team
-from cooptions.learners.q_learning import QConfig, QLearner
+from cooptions.learners.q_learning import QConfig
 from cooptions.memory import stage_bytes
 from cooptions.options.macro import MacroConfig
 from cooptions.options.train import eigenoptions, option_set, recipe
-from cooptions.presets import IQL, IQL_FOR_PICTURES
+from cooptions.presets import IQL, IQL_FOR_PICTURES, LEARNERS
 from cooptions.training import run_chunk
 
 with quiet_import():
@@ -106,6 +108,8 @@ class Timing:
 
     seconds: list[float]
     compile_seconds: float
+    steps: int
+    """Environment steps of an update, of one seed."""
     bytes: int
     estimated_bytes: int | None = None
     """What we say before compiling."""
@@ -157,16 +161,23 @@ def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Cont
     return compile_ours(config, MacroConfig().around(task.env, made, foresight=config.intra_option), arguments)
 
 
-def compile_ours(config: QConfig, envs: AbstractEnv, arguments: Arguments) -> Contestant:
-    """Chunks of training, timed once replay is full and some of training is over."""
-    stage, keys = QLearner(config), jax.random.split(jax.random.key(0), arguments.seeds)
+def ours_by_ppo(task: Task, arguments: Arguments, *, method: str) -> Contestant:
+    """PPO, with primitives alone."""
+    return compile_ours(LEARNERS[method][task.env.shows_pictures], task.env, arguments)
+
+
+def compile_ours(config: Learner, envs: AbstractEnv, arguments: Arguments) -> Contestant:
+    """Chunks of training, timed once replay, if there is one, is full and some of training is over."""
+    stage, keys = config.build(), jax.random.split(jax.random.key(0), arguments.seeds)
     init = jax.jit(jax.vmap(lambda key, env: stage.init(env, key=key)))
     like = jax.eval_shape(init, keys, envs)
     estimate = stage_bytes(stage, envs, keys)
     begun = time.perf_counter()
     program = run_chunk.lower(stage, arguments.updates, like, envs, keys, jnp.int32(0)).compile()
     compile_seconds = time.perf_counter() - begun
-    to_fill = max(config.capacity, config.learning_starts) / stage.steps_per_update
+    to_fill = (
+        max(config.capacity, config.learning_starts) / stage.steps_per_update if isinstance(config, QConfig) else 0
+    )
     warm_ups = math.ceil(to_fill / arguments.updates) + 1
     later = round(arguments.progress * stage.num_updates)
 
@@ -178,8 +189,9 @@ def compile_ours(config: QConfig, envs: AbstractEnv, arguments: Arguments) -> Co
             begun = time.perf_counter()
             state, metrics = jax.block_until_ready(program(state, envs, keys, jnp.int32(chunk * arguments.updates)))
             seconds.append((time.perf_counter() - begun) / arguments.updates)
-        require(bool((metrics["loss"] > 0).all()), "nothing was learned while the clock ran")
-        return Timing(seconds[warm_ups:], compile_seconds, program_bytes(program), estimate)
+        losses = [metric for name, metric in metrics.items() if name.endswith("loss")]
+        require(all(bool((loss != 0).all()) for loss in losses), "nothing was learned while the clock ran")
+        return Timing(seconds[warm_ups:], compile_seconds, stage.steps_per_update, program_bytes(program), estimate)
 
     return take_time
 
@@ -232,7 +244,7 @@ def compile_script(task: Task, env: Any, arguments: Arguments) -> Contestant:
         learned = lasted[-1][1][1] - lasted[-1][0][1]
         require(learned == arguments.updates * task.config.epochs, f"{learned} gradient steps while the clock ran")
         seconds = [(long - short) / arguments.updates for (short, _), (long, _) in lasted[1:]]  # the first run loads it
-        return Timing(seconds, compile_seconds, program_bytes(programs[1]))
+        return Timing(seconds, compile_seconds, task.config.steps_per_update, program_bytes(programs[1]))
 
     return take_time
 
@@ -301,6 +313,8 @@ CONTESTANTS: dict[str, Callable[[Task, Arguments], Contestant]] = {
     "ours-as-narrow": ours_as_narrow,
     "ours+options": lambda task, arguments: ours_with_options(task, arguments, valued=False),
     "ours+valued-options": lambda task, arguments: ours_with_options(task, arguments, valued=True),
+    "ippo": partial(ours_by_ppo, method="ippo"),
+    "mappo": partial(ours_by_ppo, method="mappo"),
     "jaxmarl": jaxmarl,
     "jaxmarl+jumanji-starts": jaxmarl_with_jumanji_starts,
 }
@@ -320,7 +334,7 @@ def contestants(task: Task, arguments: Arguments) -> list[str]:
 
 def row(task: Task, name: str, arguments: Arguments, timing: Timing) -> dict[str, Any]:
     seconds = statistics.median(timing.seconds)
-    steps = arguments.seeds * task.config.num_envs * task.config.rollout
+    steps = arguments.seeds * timing.steps
     return {
         "scenario": task.name,
         "name": name,

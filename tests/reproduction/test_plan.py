@@ -112,10 +112,15 @@ def test_every_plan_fits_into_eighty_columns(places, monkeypatch):
     assert "…" not in shown.getvalue()
 
 
-@pytest.mark.parametrize(("method", "timed"), [("iql", "ours"), ("iql+hit", "ours+options"), ("iql+wander", None)])
+@pytest.mark.parametrize(
+    ("method", "timed"),
+    [("iql", "ours"), ("iql+hit", "ours+options"), ("iql+wander", None), ("ippo", "ippo"), ("mappo", None)],
+)
 def test_what_was_not_timed_is_not_guessed(method, timed):
-    speeds = Speeds({("grid", "ours"): 1.0, ("grid", "ours+options"): 2.0})
+    timings = {"ours": 1.0, "ours+options": 2.0, "ippo": 4.0, "jaxmarl": 3.0}
+    speeds = Speeds({("grid", name): each for name, each in timings.items()})
     block = Block(Row(GRID, method), 0, 5)
+    assert (speeds.jaxmarl(block) is None) == ("ppo" in method)
     seconds = speeds.ours(block)
     updates = block.config.learning.learner.num_updates
     assert seconds == (timed and pytest.approx(speeds.milliseconds["grid", timed] * updates * 5 / 1e3))

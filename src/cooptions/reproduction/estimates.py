@@ -1,7 +1,7 @@
 """How long a plan will take, and how much memory, from what was measured before; what was not is not guessed."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,29 +41,35 @@ class Speeds:
     def seconds(self, contestant: str, scenario: str, learner: Json, num_seeds: int) -> float | None:
         """How long some seeds take to learn, at their share of a group; `None` where nothing like it was measured."""
         measured = self.milliseconds.get((scenario.partition("-")[0], contestant))
-        if measured is None or learner["type"] != "QConfig":  # only Q-learning was timed
+        if measured is None:
             return None
         return measured * (learner["steps"] // (learner["num_envs"] * learner["rollout"])) * num_seeds / 1e3
 
     def ours(self, block: Block) -> float | None:
-        return self._block(contestant(config_json(block.config.learning)), block)
+        return self._block(contestant, block)
 
     def jaxmarl(self, block: Block) -> float | None:
-        """JaxMARL's Q-learning for as many updates; it knows no options, which would cost it more."""
-        return self._block("jaxmarl", block)
+        return self._block(jaxmarl, block)
 
-    def _block(self, contestant: str, block: Block) -> float | None:
-        learner = config_json(block.config.learning.learner)
-        return self.seconds(contestant, block.row.place, learner, block.num_seeds)
+    def _block(self, name: Callable[[Json], str], block: Block) -> float | None:
+        learning = config_json(block.config.learning)
+        return self.seconds(name(learning), block.row.place, learning["learner"], block.num_seeds)
 
 
 def contestant(learning: Json) -> str:
-    """What `benchmarks.learning_speed` calls our learner with these settings."""
-    if learning["macro"] is None:
-        return "ours"
-    if learning["macro"].get("option_set"):
-        return "ours+given-options"  # which was not timed
-    return "ours+valued-options" if learning["learner"].get("choice", {}).get("valued") else "ours+options"
+    """What `benchmarks.learning_speed` calls our learner with these settings, be it timed there or not."""
+    learner, macro = learning["learner"], learning["macro"]
+    name = "ours" if learner["type"] == "QConfig" else {"local": "ippo", "joint": "mappo"}[learner["critic"]]
+    if macro is None:
+        return name
+    if macro.get("option_set"):
+        return f"{name}+given-options"
+    return f"{name}+valued-options" if learner.get("choice", {}).get("valued") else f"{name}+options"
+
+
+def jaxmarl(learning: Json) -> str:
+    """The same for JaxMARL's script. It knows no options, which would cost it more; its PPO was not timed."""
+    return "jaxmarl" if learning["learner"]["type"] == "QConfig" else "jaxmarl's ppo"
 
 
 def group_bytes(group: Group) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from cooptions.artifacts import write_bytes
 from cooptions.errors import ArtifactError
 from cooptions.evaluation import final_iqm, probability_of_improvement
-from cooptions.reproduction.estimates import Speeds, contestant
+from cooptions.reproduction.estimates import Speeds, contestant, jaxmarl
 from cooptions.reproduction.figures import PAPER, REPRODUCTIONS
 from cooptions.reproduction.results import Result, by_own_score, read_results
 from cooptions.reproduction.rows import Row
@@ -164,20 +164,21 @@ def time_table(evidence: Evidence) -> str:
 
 
 def _time_line(device: str, evidence: Evidence) -> list[str]:
-    seeds, whole, learning, timed, alone, theirs = 0, 0.0, 0.0, 0.0, 0.0, 0.0
+    seeds, whole, learned, by_q, alone, theirs = 0, 0.0, 0.0, 0.0, 0.0, 0.0
     for each in evidence.scored:
-        learner, ours = each.settings["learning"]["learner"], contestant(each.settings["learning"])
+        learning = each.settings["learning"]
         for block in each.blocks:
             mine = _learning_seconds(block)
             if block["made_by"]["device"] == device and mine is not None:
                 num = len(block["seeds"])
-                expected, jaxmarl = (
-                    evidence.speeds.seconds(name, each.scenario, learner, num) for name in (ours, "jaxmarl")
+                seeds, whole, learned = seeds + num, whole + mine + block["discovery_seconds"], learned + mine
+                expected, other = (
+                    evidence.speeds.seconds(name(learning), each.scenario, learning["learner"], num)
+                    for name in (contestant, jaxmarl)
                 )
-                seeds, whole, learning = seeds + num, whole + mine + block["discovery_seconds"], learning + mine
-                timed, theirs = timed + (mine if jaxmarl else 0.0), theirs + (jaxmarl or 0.0)
-                alone += expected or 0.0
-    return [device, str(seeds), *(_minutes(each) for each in (whole, learning, timed, alone, theirs))]
+                if other is not None:
+                    by_q, alone, theirs = by_q + mine, alone + (expected or 0.0), theirs + other
+    return [device, str(seeds), *(_minutes(each) for each in (whole, learned, by_q, alone, theirs))]
 
 
 def picture_list(evidence: Evidence) -> str:
