@@ -175,10 +175,8 @@ def compile_ours(config: Learner, envs: AbstractEnv, arguments: Arguments) -> Co
     begun = time.perf_counter()
     program = run_chunk.lower(stage, arguments.updates, like, envs, keys, jnp.int32(0)).compile()
     compile_seconds = time.perf_counter() - begun
-    to_fill = (
-        max(config.capacity, config.learning_starts) / stage.steps_per_update if isinstance(config, QConfig) else 0
-    )
-    warm_ups = math.ceil(to_fill / arguments.updates) + 1
+    to_fill = max(config.capacity, config.learning_starts) if isinstance(config, QConfig) else 0
+    warm_ups = math.ceil(to_fill / stage.steps_per_update / arguments.updates) + 1
     later = round(arguments.progress * stage.num_updates)
 
     def take_time() -> Timing:
