@@ -7,6 +7,7 @@ from reproduction.made_up import result
 
 from cooptions.artifacts import open_run
 from cooptions.cli import main
+from cooptions.errors import Interrupted
 from cooptions.reproduction import figures
 from cooptions.reproduction.figures import (
     FORAGING,
@@ -127,3 +128,22 @@ def test_figure_of_a_run_is_drawn_once(tmp_path, monkeypatch):
     main(["reproduce", "--figure", "walk"])
     assert picture.stat().st_mtime_ns == before
     assert figures.REPRODUCTIONS["walk"].wants("walk", Places(tmp_path, tmp_path / "results/reproduction")) == ()
+
+
+def test_a_stop_while_a_figure_is_made_is_a_stop(tmp_path, monkeypatch, capsys):
+    """Some figures learn what they show. Nothing is drawn after that, nor called a failure."""
+    drawn = []
+
+    def draw(self, name, places, fraction):
+        drawn.append(name)
+        raise Interrupted("options: stopped at step 62 of 3125; run the same command to go on")
+
+    monkeypatch.chdir(tmp_path)
+    for name in ("ceo", "walk"):
+        monkeypatch.setitem(figures.REPRODUCTIONS, name, RunFigure(name, (), (name,)))
+    monkeypatch.setattr(RunFigure, "draw", draw)
+    with pytest.raises(SystemExit) as stopped:
+        main(["reproduce", "--figure", "ceo", "walk"])
+    assert stopped.value.code == 130
+    assert "failed" not in capsys.readouterr().err
+    assert drawn == ["ceo"]

@@ -9,7 +9,7 @@ from typing import Annotated
 import tyro
 from rich.console import Console
 
-from cooptions.errors import ConfigError, CooptionsError, require
+from cooptions.errors import ConfigError, CooptionsError, Interrupted, require
 from cooptions.progress import Progress
 from cooptions.reproduction.beside import execute_beside
 from cooptions.reproduction.estimates import Speeds, plan_summary, plan_table
@@ -140,6 +140,8 @@ def _draw_all(figures: Mapping[str, AbstractFigure], places: Places, fraction: f
     for name, figure in figures.items():
         try:
             paths = figure.draw(name, places, fraction)
+        except Interrupted:
+            raise
         except CooptionsError as error:
             failures.append(f"figure {name}: {error}")
         else:
