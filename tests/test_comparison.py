@@ -31,6 +31,7 @@ def test_methods_are_set_against_the_first_of_their_scenario():
         "overcooked-forced_coord: VDN ends above IQL with probability 0.000 [0.000, 0.000]",
     ]
     assert improvements([low]) == []
+    assert improvements([low, scores_of(high.values[:1], name="VDN")]) == []  # of one seed nothing is said
 
 
 def test_marl_eval_format(tmp_path):

@@ -45,12 +45,13 @@ def compare(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = B
 
 
 def improvements(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = Bootstrap()) -> list[str]:
-    """How likely a seed of each method ends above one of the first that was given for its scenario."""
+    """How likely a seed of each method ends above one of the first that was given for its scenario, where there are
+    seeds enough for an interval."""
     first: dict[tuple[str, str], Scores] = {}
     lines = []
     for each in scores:
         base = first.setdefault((each.scenario, each.metric), each)
-        if each is not base:
+        if each is not base and min(len(each.kept), len(base.kept)) > 1:
             found = probability_of_improvement([each], [base], last=last, bootstrap=bootstrap)
             lines.append(f"{each.scenario}: {each.name} ends above {base.name} with probability {found}")
     return lines
