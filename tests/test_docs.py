@@ -98,13 +98,11 @@ def rows():
 
 
 def test_intervals_of_the_readme_are_those_of_the_results():
-    """Every one is the end of a row or of a study's run; meeting with one network is told earlier."""
-    scores = rows()
-    for study, at in (("meeting-apart", 0), ("meeting", 150_000), ("soups", 0), ("meeting-ppo", 0)):
-        scores += [until(scores_of(name, run), at) for name, run in results_of(study).items()]
+    """Those that are not generated are of teams that learned to meet."""
+    runs = [scores_of(name, run) for name, run in results_of("meeting-apart").items()]
     told = intervals_in("README.md")
-    assert len(told) > 30
-    assert told <= set(map(at_the_end, scores))
+    assert len(told) > 5
+    assert told <= set(map(at_the_end, runs))
 
 
 def test_intervals_of_the_pages_are_somewhere_in_the_results():

@@ -15,10 +15,12 @@ from cooptions.reproduction.report import (
     Evidence,
     comparison_table,
     coverage_table,
+    end_table,
     score_table,
     time_table,
     verdict_table,
     with_parts,
+    write_page,
 )
 from cooptions.reproduction.results import merged, result_path, write_result
 from cooptions.reproduction.rows import Row
@@ -105,17 +107,20 @@ def test_rows_tell_their_discoveries():
     assert "| 6 |" in score_table(_evidence(result("iql", SIX)))
 
 
-def test_coverage_is_by_the_largest_share_of_the_steps():
+@pytest.mark.parametrize(
+    ("make", "whole", "shorter"),
+    [(coverage_table, "6", "5 over 0.2"), (end_table, "72.5 [71.0, 74.2]", "72.0 [70.3, 73.7] over 0.2")],
+)
+def test_comparison_of_the_paper_is_by_the_largest_share_of_the_steps(make, whole, shorter):
     kitchen = "overcooked-forced_coord"
-    found = [result("iql", SIX), result("iql", SIX[:5], fraction=0.2), result("iql+hit", SIX[:5], fraction=0.2)]
-    found += [result("iql+hit", SIX, num_options=2), result("vdn", SIX, scenario=kitchen)]
-    head, _, *lines = coverage_table(_evidence(*found)).splitlines()
-    methods = [cell.strip() for cell in head.split("|")[1:-1]]
-    cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[1:-1]] for line in lines}
-    told = {place: dict(zip(methods, line, strict=True)) for place, line in cells.items()}
-    assert len(told) == 6
-    assert (told[PLACE]["iql"], told[PLACE]["iql+hit"], told[PLACE]["vdn"]) == ("6", "5 over 0.2", "none")
-    assert (told[kitchen]["iql"], told[kitchen]["vdn"], told[kitchen]["mappo"]) == ("none", "6", "-")
+    found = [result("iql", SIX), result("iql", LOW[:5], fraction=0.2), result("iql+hit", SIX[:5], fraction=0.2)]
+    found += [result("iql+hit", LOW, num_options=2), result("vdn", SIX, scenario=kitchen)]
+    table = make(_evidence(*found)).splitlines()
+    head, _, *lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
+    told = {line[0]: dict(zip(head[1:], line[1:], strict=True)) for line in lines}
+    assert (len(told), len(head)) == (9, 7)
+    assert [told[method][PLACE] for method in ("iql", "iql+hit", "vdn")] == [whole, shorter, "none"]
+    assert [told[method][kitchen] for method in ("iql", "vdn", "mappo")] == ["none", whole, "-"]
 
 
 @pytest.mark.parametrize(
@@ -237,13 +242,30 @@ def test_page_is_rewritten_between_its_markers_alone(tmp_path):
     scored = [line for line in text.splitlines() if line.startswith("| percent_eaten")]
     assert ["| iql |" in scored[0], "| iql+hit |" in scored[1], len(scored)] == [True, True, 2]  # as in the figures
     assert all("72.5" in line for line in scored)
-    with pytest.raises(ArtifactError, match="needs <!-- begin verdicts -->"):
-        with_parts("no markers", _evidence())
 
 
-@pytest.mark.parametrize("name", ["reproduction", "interval-100"])
-def test_pages_of_the_repository_are_what_their_results_say(name):
-    page, results = ROOT / "docs" / f"{name}.md", ROOT / "results" / name
-    text = page.read_text()
-    made = with_parts(text, Evidence.read(results, ROOT / "results" / "speed", page))
-    assert made == text, f"stale: run `cooptions reproduce --report --results {results} --page {page}`"
+def test_a_page_has_the_parts_it_wants_each_whole(tmp_path):
+    begin, end = "<!-- begin coverage -->", "<!-- end coverage -->"
+    assert with_parts(f"words {begin} old {end} words", _evidence()).count("| iql |") == 1
+    for broken in (f"{begin} without an end", f"{end} then {begin}", f"{begin} {end} {begin} {end}"):
+        with pytest.raises(ArtifactError, match=f"needs {begin} and {end}"):
+            with_parts(broken, _evidence())
+    page = tmp_path / "page.md"
+    page.write_text("no markers")
+    with pytest.raises(ArtifactError, match=r"page.md: no part to write; there are verdicts, comparisons"):
+        write_page(page, tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("page", "results", "parts"),
+    [
+        ("docs/reproduction.md", "reproduction", set(PARTS)),
+        ("README.md", "reproduction", {"ends"}),
+        ("docs/interval-100.md", "interval-100", set(PARTS)),
+    ],
+)
+def test_pages_of_the_repository_are_what_their_results_say(page, results, parts):
+    text = (ROOT / page).read_text()
+    assert {name for name in PARTS if f"<!-- begin {name} -->" in text} == parts
+    made = with_parts(text, Evidence.read(ROOT / "results" / results, ROOT / "results" / "speed", ROOT / page))
+    assert made == text, f"stale: run `cooptions reproduce --report --results results/{results} --page {page}`"

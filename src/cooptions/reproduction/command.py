@@ -50,8 +50,8 @@ class ReproduceArguments:
     """Where scores and pictures are kept. Seeds that are found here are not made again."""
     speed: Path = Path("results/speed")
     """Where measured speeds are, for the estimate."""
-    page: Path = Path("docs/reproduction.md")
-    """The page that `--report` writes."""
+    page: tuple[Path, ...] = (Path("docs/reproduction.md"), Path("README.md"))
+    """The pages whose tables `--report` writes."""
     plan: Flag = False
     """Show the plan, and stop."""
     report: Flag = False
@@ -64,8 +64,9 @@ class ReproduceArguments:
 
 def reproduce(arguments: ReproduceArguments, console: Console) -> None:
     if arguments.report:
-        write_page(arguments.page, arguments.results, arguments.speed)
-        console.print(f"page: {arguments.page}")
+        for page in arguments.page:
+            write_page(page, arguments.results, arguments.speed)
+            console.print(f"page: {page}")
         return
     require(arguments.beside >= 1, f"beside must be at least 1, not {arguments.beside}")
     if arguments.beside > 1:

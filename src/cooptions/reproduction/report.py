@@ -64,18 +64,32 @@ def write_page(page: Path, results: Path, speed: Path) -> None:
         raise ArtifactError(
             f"{page}: cannot be read: {error.strerror}; run this in a checkout or give --page"
         ) from None
-    write_bytes(page, with_parts(text, Evidence.read(results, speed, page)).encode())
+    try:
+        written = with_parts(text, Evidence.read(results, speed, page))
+    except ArtifactError as error:
+        raise ArtifactError(f"{page}: {error}") from None
+    write_bytes(page, written.encode())
 
 
 def with_parts(text: str, evidence: Evidence) -> str:
-    """The page, with every part between its markers made from the results."""
-    for name, make in PARTS.items():
-        begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-        if text.count(begin) != 1 or text.count(end) != 1:
-            raise ArtifactError(f"page: needs {begin} and {end}, once each")
+    """The page, with every part that it has markers for made from the results."""
+    parts = [name for name in PARTS if any(marker in text for marker in _markers(name))]
+    if not parts:
+        raise ArtifactError(f"no part to write; there are {', '.join(PARTS)}, each between markers like {_SAMPLE}")
+    for name in parts:
+        begin, end = _markers(name)
+        if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
+            raise ArtifactError(f"needs {begin} and {end}, once each and in this order")
         before, rest = text.split(begin)
-        text = f"{before}{begin}\n{make(evidence)}\n{end}{rest.split(end)[1]}"
+        text = f"{before}{begin}\n{PARTS[name](evidence)}\n{end}{rest.split(end)[1]}"
     return text
+
+
+def _markers(part: str) -> tuple[str, str]:
+    return f"<!-- begin {part} -->", f"<!-- end {part} -->"
+
+
+_SAMPLE = " and ".join(_markers("verdicts"))
 
 
 def verdict_table(evidence: Evidence) -> str:
@@ -121,19 +135,36 @@ def _discoveries_behind(verdict: Verdict) -> int:
 
 
 def coverage_table(evidence: Evidence) -> str:
-    """Of the paper's comparison, how many seeds of each method there are, over the largest share of the steps."""
+    """Of the paper's comparison, how many seeds of each method there are."""
+
+    def seeds(found: Result) -> str:
+        return str(len(found.seeds)) if found.fraction == 1 else f"{len(found.seeds)} over {found.fraction:g}"
+
+    return _comparison_of_the_paper("seeds", evidence, seeds)
+
+
+def end_table(evidence: Evidence) -> str:
+    """Of the paper's comparison, what each method scores at the end."""
+
+    def end(found: Result) -> str:
+        share = "" if found.fraction == 1 else f" over {found.fraction:g}"
+        return f"{final_iqm(found.scores)}{share}"
+
+    return _comparison_of_the_paper("IQM [95% interval]", evidence, end)
+
+
+def _comparison_of_the_paper(corner: str, evidence: Evidence, tell: Callable[[Result], str]) -> str:
+    """Every method of the paper's comparison in every scenario, over the largest share of the steps there is."""
     longest = {(each.scenario, each.label): each for each in sorted(evidence.scored, key=lambda each: each.fraction)}
 
     def cell(scenario: str, method: str) -> str:
         if Row(scenario, method) not in PAPER.rows_in(scenario):
             return "-"
         found = longest.get((scenario, method))
-        if found is None:
-            return "none"
-        return str(len(found.seeds)) if found.fraction == 1 else f"{len(found.seeds)} over {found.fraction:g}"
+        return "none" if found is None else tell(found)
 
-    lines = [[scenario, *(cell(scenario, method) for method in PAPER.methods)] for scenario in PAPER.scenarios]
-    return _table(["seeds", *PAPER.methods], lines)
+    lines = [[method, *(cell(scenario, method) for scenario in PAPER.scenarios)] for method in PAPER.methods]
+    return _table([corner, *PAPER.scenarios], lines)
 
 
 def score_table(evidence: Evidence) -> str:
@@ -190,6 +221,7 @@ PARTS: dict[str, Callable[[Evidence], str]] = {
     "verdicts": verdict_table,
     "comparisons": comparison_table,
     "coverage": coverage_table,
+    "ends": end_table,
     "scores": score_table,
     "returns": return_table,
     "time": time_table,
