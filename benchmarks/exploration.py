@@ -27,7 +27,13 @@ from cooptions.options.macro import MacroConfig, MacroEnv
 class Arguments:
     """Count the steps at which a team that acts at random is paid."""
 
-    scenarios: tuple[str, ...] = ("lbf-15x15-4p-3f", "lbf-10x10-3p-3f,coop=sum_all", "grid-15x15-4p,task=meet")
+    scenarios: tuple[str, ...] = (
+        "lbf-15x15-4p-3f",
+        "lbf-15x15-3p-5f",
+        "lbf-15x15-4p-3f,coop=sum_all",
+        "lbf-10x10-3p-3f,coop=sum_all",
+        "grid-15x15-4p,task=meet",
+    )
     shares: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.2)
     """How many of the decisions are an option (`choice.option_share`)."""
     num_envs: int = 512

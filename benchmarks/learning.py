@@ -64,6 +64,7 @@ _FORAGE_BRIEFLY = f"lbf-15x15-4p-3f --seeds 5 {_LITTLE} 1000000"
 _FORAGE_LONGER = f"lbf-15x15-4p-3f --seeds 5 {_LITTLE} 3000000"
 _FIVE_APPLES = "lbf-15x15-4p-5f --seeds 5"
 _FORAGE_BY_PPO = f"lbf-15x15-4p-3f --seeds 5 {_LITTLE_PPO} 1000000"
+_LITERAL = "lbf-15x15-4p-3f,coop=sum_all --seeds 5"
 _TRACE = "--learning.learner.trace"
 _EPSILON = "--learning.learner.epsilon-finish"
 _NORMALISED = "--learning.learner.network.normalised"
@@ -176,6 +177,13 @@ STUDIES: dict[str, dict[str, str]] = {
         "iql+handmade": f"lbf-10x10-3p-3f {_FEW_STEPS} 1500000 --method iql+handmade",
         "far/iql": f"lbf-15x15-3p-5f {_FEW_STEPS} 2000000 --method iql",
         "far/iql+handmade": f"lbf-15x15-3p-5f {_FEW_STEPS} 2000000 --method iql+handmade",
+    },
+    "literal": {  # apples that take all four agents, as the paper says
+        **{method: f"{_LITERAL} {_LITTLE} 2000000 --method {method}" for method in ("iql", "vdn", "iql+handmade")},
+        **{
+            method: f"{_LITERAL} {_LITTLE_PPO} 1000000 --method {method}"
+            for method in ("ippo", "mappo", "ippo+handmade")
+        },
     },
     "cooks": {
         "ippo": f"{_COOK} --method ippo",
