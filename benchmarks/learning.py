@@ -179,7 +179,11 @@ STUDIES: dict[str, dict[str, str]] = {
         "far/iql+handmade": f"lbf-15x15-3p-5f {_FEW_STEPS} 2000000 --method iql+handmade",
     },
     "literal": {  # apples that take all four agents, as the paper says
-        **{method: f"{_LITERAL} {_LITTLE} 2000000 --method {method}" for method in ("iql", "vdn", "iql+handmade")},
+        **{
+            method: f"{_LITERAL} {_LITTLE} 2000000 --method {method}"
+            for method in ("iql", "vdn", "iql+handmade", "iql+wander")
+        },
+        "iql+hit": f"{_LITERAL} {_LITTLE} 2000000 --method iql+hit {_TWO}",
         **{
             method: f"{_LITERAL} {_LITTLE_PPO} 1000000 --method {method}"
             for method in ("ippo", "mappo", "ippo+handmade")
