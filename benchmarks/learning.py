@@ -178,10 +178,11 @@ STUDIES: dict[str, dict[str, str]] = {
         "far/iql": f"lbf-15x15-3p-5f {_FEW_STEPS} 2000000 --method iql",
         "far/iql+handmade": f"lbf-15x15-3p-5f {_FEW_STEPS} 2000000 --method iql+handmade",
     },
-    "literal": {  # apples that take all four agents, as the paper says
+    "literal": {  # apples that take all four agents, as the paper says; `again` on another machine, stopped halfway
         **{
-            method: f"{_LITERAL} {_LITTLE} 2000000 --method {method}"
-            for method in ("iql", "vdn", "iql+handmade", "iql+wander")
+            f"{method}{again}": f"{_LITERAL} {_LITTLE} 2000000 --method {method}"
+            for again in ("", ", again")
+            for method in ("iql", "vdn", "iql+handmade")
         },
         "iql+hit": f"{_LITERAL} {_LITTLE} 2000000 --method iql+hit {_TWO}",
         **{

@@ -121,8 +121,8 @@ def _plan_cells(
         _spans(done),
         _spans(missing),
         _minutes([speeds.ours(block) if row.learns else None for block in missing]),
-        ", ".join(str(number) for number, _ in learners),
-        ", ".join(size for _, size in learners),
+        ",".join(str(number) for number, _ in learners),
+        ",".join(size for _, size in learners),
     ]
 
 
