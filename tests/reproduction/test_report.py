@@ -108,10 +108,13 @@ def test_rows_tell_their_discoveries():
 
 
 @pytest.mark.parametrize(
-    ("make", "whole", "shorter"),
-    [(coverage_table, "6", "5 over 0.2"), (end_table, "72.5 [71.0, 74.2]", "72.0 [70.3, 73.7] over 0.2")],
+    ("make", "whole", "shorter", "missing"),
+    [
+        (coverage_table, "6", "5 over 0.2", "none"),
+        (end_table, "72.5 [71.0, 74.2]", "72.0 [70.3, 73.7] over 0.2", UNMEASURED),
+    ],
 )
-def test_comparison_of_the_paper_is_by_the_largest_share_of_the_steps(make, whole, shorter):
+def test_comparison_of_the_paper_is_by_the_largest_share_of_the_steps(make, whole, shorter, missing):
     kitchen = "overcooked-forced_coord"
     found = [result("iql", SIX), result("iql", LOW[:5], fraction=0.2), result("iql+hit", SIX[:5], fraction=0.2)]
     found += [result("iql+hit", LOW, num_options=2), result("vdn", SIX, scenario=kitchen)]
@@ -119,8 +122,8 @@ def test_comparison_of_the_paper_is_by_the_largest_share_of_the_steps(make, whol
     head, _, *lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table]
     told = {line[0]: dict(zip(head[1:], line[1:], strict=True)) for line in lines}
     assert (len(told), len(head)) == (9, 7)
-    assert [told[method][PLACE] for method in ("iql", "iql+hit", "vdn")] == [whole, shorter, "none"]
-    assert [told[method][kitchen] for method in ("iql", "vdn", "mappo")] == ["none", whole, "-"]
+    assert [told[method][PLACE] for method in ("iql", "iql+hit", "vdn")] == [whole, shorter, missing]
+    assert [told[method][kitchen] for method in ("iql", "vdn", "mappo")] == [missing, whole, "-"]
 
 
 @pytest.mark.parametrize(

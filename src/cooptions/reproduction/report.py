@@ -12,7 +12,7 @@ from cooptions.reproduction.estimates import Speeds, contestant, jaxmarl
 from cooptions.reproduction.figures import PAPER, REPRODUCTIONS
 from cooptions.reproduction.results import Result, by_own_score, read_results
 from cooptions.reproduction.rows import Row
-from cooptions.reproduction.verdicts import FAILS, HOLDS, MIN_SEEDS, Verdict, claims, decide, summary
+from cooptions.reproduction.verdicts import FAILS, HOLDS, MIN_SEEDS, UNMEASURED, Verdict, claims, decide, summary
 
 CLAIMS = {
     "H1": "H1: joint options beat having none",
@@ -139,7 +139,9 @@ def _discoveries_behind(verdict: Verdict) -> int:
 def coverage_table(evidence: Evidence) -> str:
     """Of the paper's comparison, how many seeds of each method there are."""
 
-    def seeds(found: Result) -> str:
+    def seeds(found: Result | None) -> str:
+        if found is None:
+            return "none"
         return str(len(found.seeds)) if found.fraction == 1 else f"{len(found.seeds)} over {found.fraction:g}"
 
     return _comparison_of_the_paper("seeds", evidence, seeds)
@@ -148,22 +150,22 @@ def coverage_table(evidence: Evidence) -> str:
 def end_table(evidence: Evidence) -> str:
     """Of the paper's comparison, what each method scores at the end."""
 
-    def end(found: Result) -> str:
+    def end(found: Result | None) -> str:
+        if found is None:
+            return UNMEASURED
         share = "" if found.fraction == 1 else f" over {found.fraction:g}"
         return f"{final_iqm(found.scores)}{share}"
 
     return _comparison_of_the_paper("IQM [95% interval]", evidence, end)
 
 
-def _comparison_of_the_paper(corner: str, evidence: Evidence, tell: Callable[[Result], str]) -> str:
+def _comparison_of_the_paper(corner: str, evidence: Evidence, tell: Callable[[Result | None], str]) -> str:
     """Every method of the paper's comparison in every scenario, over the largest share of the steps there is."""
     longest = {(each.scenario, each.label): each for each in sorted(evidence.scored, key=lambda each: each.fraction)}
 
     def cell(scenario: str, method: str) -> str:
-        if Row(scenario, method) not in PAPER.rows_in(scenario):
-            return "-"
-        found = longest.get((scenario, method))
-        return "none" if found is None else tell(found)
+        there = Row(scenario, method) in PAPER.rows_in(scenario)
+        return tell(longest.get((scenario, method))) if there else "-"
 
     lines = [[method, *(cell(scenario, method) for scenario in PAPER.scenarios)] for method in PAPER.methods]
     return _table([corner, *PAPER.scenarios], lines)
