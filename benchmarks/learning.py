@@ -178,12 +178,10 @@ STUDIES: dict[str, dict[str, str]] = {
         "far/iql": f"lbf-15x15-3p-5f {_FEW_STEPS} 2000000 --method iql",
         "far/iql+handmade": f"lbf-15x15-3p-5f {_FEW_STEPS} 2000000 --method iql+handmade",
     },
-    "literal": {  # apples that take all four agents, as the paper says; `again` on another machine, stopped halfway
-        **{
-            f"{method}{again}": f"{_LITERAL} {_LITTLE} 2000000 --method {method}"
-            for again in ("", ", again")
-            for method in ("iql", "vdn", "iql+handmade")
-        },
+    "literal": {  # apples that take all four agents, as the paper says; `vdn` and `again` were stopped halfway
+        **{method: f"{_LITERAL} {_LITTLE} 2000000 --method {method}" for method in ("iql", "vdn", "iql+handmade")},
+        **{f"{each}, again": f"{_LITERAL} {_LITTLE} 2000000 --method {each}" for each in ("iql", "iql+handmade")},
+        "iql, seeds 5 to 9": f"{_LITERAL} {_LITTLE} 2000000 --method iql --seed 5",
         "iql+hit": f"{_LITERAL} {_LITTLE} 2000000 --method iql+hit {_TWO}",
         **{
             method: f"{_LITERAL} {_LITTLE_PPO} 1000000 --method {method}"
