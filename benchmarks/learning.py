@@ -181,7 +181,10 @@ STUDIES: dict[str, dict[str, str]] = {
     "literal": {  # apples that take all four agents, as the paper says; `vdn` and `again` were stopped halfway
         **{method: f"{_LITERAL} {_LITTLE} 2000000 --method {method}" for method in ("iql", "vdn", "iql+handmade")},
         **{f"{each}, again": f"{_LITERAL} {_LITTLE} 2000000 --method {each}" for each in ("iql", "iql+handmade")},
-        "iql, seeds 5 to 9": f"{_LITERAL} {_LITTLE} 2000000 --method iql --seed 5",
+        **{
+            f"{each}, seeds 5 to 9": f"{_LITERAL} {_LITTLE} 2000000 --method {each} --seed 5"
+            for each in ("iql", "iql+handmade")
+        },
         "iql+hit": f"{_LITERAL} {_LITTLE} 2000000 --method iql+hit {_TWO}",
         **{
             method: f"{_LITERAL} {_LITTLE_PPO} 1000000 --method {method}"
