@@ -18,7 +18,7 @@ from cooptions.reproduction.rows import Block, Row, fraction_suffix
 FORAGING = ("lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f")
 KITCHENS = ("overcooked-counter_circuit", "overcooked-forced_coord", "overcooked-asymm_advantages")
 LITERALLY = (f"{FORAGING[0]},coop=sum_all",)
-"""Where an apple's level is the sum of all agents' levels: what the paper says, and no public environment does."""
+"""Where an apple's level is the sum of all agents' levels, as the paper says, not of the three lowest."""
 
 
 @dataclass(frozen=True)
