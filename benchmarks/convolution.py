@@ -13,8 +13,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from cooptions.artifacts import provenance
-from cooptions.nn import Convolution, patches_times, rows_times
+from cooptions.runs.directory import provenance
+from cooptions.training.nn import Convolution, patches_times, rows_times
 
 HEIGHT, WIDTH, CHANNELS = 5, 8, 26
 SHAPES = {"40 options x 2 agents": (80, 128, 16), "10 seeds": (10, 256, 32), "320 options, executed": (320, 1, 16)}

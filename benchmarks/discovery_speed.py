@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from cooptions.artifacts import provenance
+from cooptions.runs.directory import provenance
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from jumanji.environments.routing.lbf import LevelBasedForaging
 from jumanji.environments.routing.lbf.generator import RandomGenerator
 from jumanji.wrappers import AutoResetWrapper
 
-from cooptions.artifacts import provenance
 from cooptions.envs.lbf import Foraging
 from cooptions.envs.rollout import Runners, advance, start, uniform_action
+from cooptions.runs.directory import provenance
 
 Carry = Any
 

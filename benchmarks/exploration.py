@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import tyro
 from jaxtyping import Array, PRNGKeyArray
 
-from cooptions.artifacts import provenance
 from cooptions.envs import make_env
 from cooptions.envs.rollout import Runners, advance, start
 from cooptions.learners.acting import leading_option
-from cooptions.learners.choice import ChoiceConfig, choose
+from cooptions.learners.exploration import ChoiceConfig, choose
 from cooptions.options.handmade import handmade_options
 from cooptions.options.macro import MacroConfig, MacroEnv
+from cooptions.runs.directory import provenance
 
 
 @dataclass(frozen=True)

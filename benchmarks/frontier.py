@@ -20,13 +20,13 @@ import jax.numpy as jnp
 import tyro
 from jaxtyping import Array, Bool, PRNGKeyArray
 
-from cooptions.artifacts import provenance
 from cooptions.envs import make_env
-from cooptions.envs.quiet import quiet_import
+from cooptions.envs.adapters.quiet import quiet_import
 from cooptions.envs.rollout import Runners, start
-from cooptions.learners.choice import ChoiceConfig, choose
+from cooptions.learners.exploration import ChoiceConfig, choose
 from cooptions.options.macro import MacroConfig, MacroEnv
-from cooptions.stages import given_options
+from cooptions.runs.directory import provenance
+from cooptions.runs.stages import given_options
 
 with quiet_import():
     from jaxmarl.environments.overcooked.common import OBJECT_TO_INDEX

@@ -11,13 +11,14 @@ from typing import Annotated, Any
 import jax
 import tyro
 
-from cooptions.artifacts import config_json, provenance
-from cooptions.config import Config
-from cooptions.discovery import Spectrum, encode_walk, fit_representation, spectrum_of_pairs
-from cooptions.laplacian import Allo, Nystrom
-from cooptions.representations import Mask
-from cooptions.verify import HELD_OUT, eigen_scores
-from cooptions.walks import Walk, WalkConfig, index_futures, walk
+from cooptions.discovery.discover import Spectrum, encode_walk, fit_representation, spectrum_of_pairs
+from cooptions.discovery.laplacian import Allo, Nystrom
+from cooptions.discovery.representations import Mask
+from cooptions.discovery.walks import Walk, WalkConfig, index_futures, walk
+from cooptions.files import config_json
+from cooptions.runs.config import Config
+from cooptions.runs.directory import provenance
+from cooptions.runs.verify import HELD_OUT, eigen_scores
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 import tyro
 
-from cooptions.artifacts import RunDirectory, write_json
-from cooptions.cli import main as cooptions
-from cooptions.comparison import compare, markdown_table
-from cooptions.config import config_of_run
+from cooptions.cli.main import main as cooptions
 from cooptions.errors import require
-from cooptions.evaluation import Scores, steps_to_reach
-from cooptions.figures.curves import plot_learning_curves
-from cooptions.learning import Learning
-from cooptions.training import MetricsFile
+from cooptions.files import write_json
+from cooptions.plots.curves import plot_learning_curves
+from cooptions.runs.config import config_of_run
+from cooptions.runs.directory import RunDirectory
+from cooptions.scores.comparison import compare, markdown_table
+from cooptions.scores.statistics import Scores, steps_to_reach
+from cooptions.training.loop import MetricsFile
 
 _CHOICE = "--learning.learner.choice"
 _STAYS = f"{_CHOICE}.no-yields"
@@ -331,7 +331,7 @@ def collected(name: str, command: str, run: RunDirectory, note: str) -> dict[str
     """What is kept of a run: each seed's mean of every score, at every evaluation so far."""
     rows = MetricsFile(run.file("metrics", "learning.jsonl")).rows()
     require(len(rows) > 0, f"{run.path}: nothing was evaluated; run it, or leave {name} out with --only")
-    steps = Learning.of(config_of_run(run).learning).steps
+    steps = config_of_run(run).learning.stage.steps
     entry = run.manifest.get("learning", {})
     prefix = "evaluated "
     scores = [key.removeprefix(prefix) for key in rows[0] if key.startswith(prefix)]

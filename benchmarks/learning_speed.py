@@ -33,22 +33,23 @@ from jumanji.environments.routing.lbf.generator import RandomGenerator
 from rich.console import Console
 from rich.table import Table
 
-from cooptions.artifacts import config_json, provenance
 from cooptions.envs import AbstractEnv, make_env
+from cooptions.envs.adapters.quiet import quiet_import
+from cooptions.envs.adapters.to_jaxmarl import ToJaxMARL
 from cooptions.envs.lbf import Foraging
 from cooptions.envs.overcooked import Overcooked
-from cooptions.envs.quiet import quiet_import
-from cooptions.envs.to_jaxmarl import ToJaxMARL
 from cooptions.errors import require
+from cooptions.files import config_json
 from cooptions.learners import Learner
-from cooptions.learners.choice import ChoiceConfig
+from cooptions.learners.exploration import ChoiceConfig
 from cooptions.learners.networks import init_team
 from cooptions.learners.q_learning import QConfig
-from cooptions.memory import stage_bytes
 from cooptions.options.macro import MacroConfig
 from cooptions.options.train import eigenoptions, option_set, recipe
-from cooptions.presets import IQL, IQL_FOR_PICTURES, LEARNERS
-from cooptions.training import run_chunk
+from cooptions.runs.directory import provenance
+from cooptions.runs.presets import IQL, IQL_FOR_PICTURES, LEARNERS
+from cooptions.training.loop import run_chunk
+from cooptions.training.memory import stage_bytes
 
 with quiet_import():
     from jaxmarl.wrappers.baselines import LogWrapper

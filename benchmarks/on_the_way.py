@@ -10,9 +10,9 @@ from pathlib import Path
 import tyro
 
 from benchmarks.learning import until
-from cooptions.comparison import compare, markdown_table
-from cooptions.evaluation import Scores
-from cooptions.reproduction.results import by_own_score, read_results
+from cooptions.campaigns.results import by_own_score, read_results
+from cooptions.scores.comparison import compare, markdown_table
+from cooptions.scores.statistics import Scores
 
 
 @dataclass(frozen=True)

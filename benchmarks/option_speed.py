@@ -12,15 +12,15 @@ from dataclasses import replace
 
 import jax
 
-from cooptions.artifacts import provenance
-from cooptions.config import Config
-from cooptions.discovery import fit_representation, fit_spectrum
+from cooptions.discovery.discover import fit_representation, fit_spectrum
+from cooptions.discovery.representations import Hit
+from cooptions.discovery.walks import WalkConfig, index_futures, walk
 from cooptions.learners.q_learning import QLearner
-from cooptions.memory import stage_bytes
 from cooptions.options.train import OptionTraining, eigenoptions, option_tasks, train_options
-from cooptions.presets import preset, with_parts
-from cooptions.representations import Hit
-from cooptions.walks import WalkConfig, index_futures, walk
+from cooptions.runs.config import Config
+from cooptions.runs.directory import provenance
+from cooptions.runs.presets import preset, with_parts
+from cooptions.training.memory import stage_bytes
 
 
 def measure(config: Config) -> dict[str, object]:

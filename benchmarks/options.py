@@ -16,16 +16,17 @@ import numpy as np
 import tyro
 from rich.console import Console
 
-from cooptions.artifacts import config_json, open_run, provenance, write_json
-from cooptions.config import Config
+from cooptions.discovery.oracles.option_values import joint_model, optimal_values, policy_values, step_rewards
+from cooptions.files import config_json, write_json
 from cooptions.options.option_set import OptionSet
 from cooptions.options.report import report_options
 from cooptions.options.task import OptionTask, collect_starts
 from cooptions.options.train import recipe, values_at
-from cooptions.oracles.option_values import joint_model, optimal_values, policy_values, step_rewards
-from cooptions.presets import METHODS, preset, with_parts
-from cooptions.progress import Progress
-from cooptions.stages import option_tasks_of, options_stage, stage_configs
+from cooptions.runs.config import Config
+from cooptions.runs.directory import open_run, provenance
+from cooptions.runs.presets import METHODS, preset, with_parts
+from cooptions.runs.stages import option_tasks_of, options_stage, stage_configs
+from cooptions.training.progress import Progress
 
 ROWS: dict[str, tuple[str, str, str, int]] = {
     "oracle": ("grid-5x5-2p", "ours", "symmetric", 4),

@@ -23,17 +23,17 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from rich.console import Console
 
 from benchmarks.frontier import wilson
-from cooptions.artifacts import open_run, provenance
-from cooptions.config import Config, config_of_run
+from cooptions.envs.adapters.quiet import quiet_import
 from cooptions.envs.overcooked import Overcooked
-from cooptions.envs.quiet import quiet_import
 from cooptions.envs.rollout import Runners, start
-from cooptions.learners.choice import ChoiceConfig, choose
+from cooptions.learners.exploration import ChoiceConfig, choose
 from cooptions.learners.networks import Network
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroConfig, MacroEnv
-from cooptions.progress import Progress
-from cooptions.stages import given_options, learning_stage
+from cooptions.runs.config import Config, config_of_run
+from cooptions.runs.directory import open_run, provenance
+from cooptions.runs.stages import given_options, learning_stage
+from cooptions.training.progress import Progress
 
 with quiet_import():
     from jaxmarl.environments.overcooked.common import OBJECT_TO_INDEX

@@ -12,9 +12,9 @@ from typing import Annotated
 
 import tyro
 
-from cooptions.artifacts import open_run, provenance
-from cooptions.config import Config
-from cooptions.walks import walk
+from cooptions.discovery.walks import walk
+from cooptions.runs.config import Config
+from cooptions.runs.directory import open_run, provenance
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from benchmarks.learning import STUDIES, scores_of, until
 from benchmarks.on_the_way import mean_until_then
 from benchmarks.options import alignment, table
 from benchmarks.tables import with_table
+from cooptions.campaigns.results import by_own_score, read_results
 from cooptions.envs import make_env, rollout
-from cooptions.evaluation import final_iqm
-from cooptions.figures.curves import method_styles
-from cooptions.reproduction.results import by_own_score, read_results
+from cooptions.plots.curves import method_styles
+from cooptions.scores.statistics import final_iqm
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text()

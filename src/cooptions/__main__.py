@@ -1,3 +1,3 @@
-from cooptions.cli import main
+from cooptions.cli.main import main
 
 main()

@@ -3,11 +3,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cooptions.discovery.oracles import grid_cells, grid_transitions
 from cooptions.envs import make_env
 from cooptions.envs.grid import MOVES, Grid, State
 from cooptions.envs.rollout import advance, start, uniform_action
 from cooptions.errors import ConfigError
-from cooptions.oracles import grid_cells, grid_transitions
 
 
 @pytest.mark.parametrize("scenario", ["grid-4x5-2p", "grid-5x5-2p,map=door"])

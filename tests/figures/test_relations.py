@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from cooptions.cli import main
+from cooptions.cli.main import main
 from cooptions.envs import make_env
-from cooptions.figures.maps import sweep
-from cooptions.representations.base import Team
+from cooptions.envs.team import Team
+from cooptions.plots.maps import sweep
 
 MPE = """
 from jaxmarl import make

@@ -10,12 +10,12 @@ import pytest
 from jaxtyping import Array, Int
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.learners.choice import ChoiceConfig
+from cooptions.learners.exploration import ChoiceConfig
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.options.base import AbstractOptions, Option
 from cooptions.options.macro import MacroEnv
-from cooptions.training import train
+from cooptions.training.loop import train
 from cooptions.types import Feature, TimeStep, restart
 
 LENGTH, GAMMA = 6, 0.7

@@ -15,13 +15,13 @@ from cooptions.envs.probe import PROBES, Masked, Matching
 from cooptions.envs.rollout import start, tick
 from cooptions.errors import ConfigError
 from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
-from cooptions.learners.merit import GRACE
 from cooptions.learners.networks import NetworkConfig
+from cooptions.learners.option_credit import GRACE
 from cooptions.learners.ppo import Batch, DrawingConfig, Ppo, PpoConfig, joint_view, own_share
 from cooptions.options.handmade import handmade_options
 from cooptions.options.macro import MacroConfig
 from cooptions.options.wander import wandering_options
-from cooptions.training import train
+from cooptions.training.loop import train
 
 NETWORK = NetworkConfig(hidden=(16, 16), shared=True)
 MEMORY = NetworkConfig(hidden=(16, 16), recurrent=True, shared=True)

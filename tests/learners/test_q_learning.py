@@ -7,10 +7,10 @@ import pytest
 from cooptions.envs.probe import PROBES
 from cooptions.envs.rollout import start
 from cooptions.errors import ConfigError
-from cooptions.learners.choice import epsilon_greedy, greedy, state_value
+from cooptions.learners.exploration import epsilon_greedy, greedy, state_value
 from cooptions.learners.networks import NetworkConfig, init_memory
 from cooptions.learners.q_learning import QConfig, QLearner, Tick
-from cooptions.training import train
+from cooptions.training.loop import train
 
 NETWORK = NetworkConfig(hidden=(32, 32))
 MEMORY = NetworkConfig(hidden=(32, 32), recurrent=True)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cooptions.discovery.oracles.option_values import joint_model, optimal_values, policy_values, step_rewards
 from cooptions.envs.grid import Grid, State
 from cooptions.envs.rollout import Runners, start
 from cooptions.envs.wrapper import AbstractWrapper
@@ -27,7 +28,6 @@ from cooptions.options.train import (
     tasks_on,
     train_options,
 )
-from cooptions.oracles.option_values import joint_model, optimal_values, policy_values, step_rewards
 from cooptions.types import Feature
 
 ENV = Grid(height=4, width=4, num_agents=2)

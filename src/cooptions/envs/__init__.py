@@ -9,10 +9,10 @@ from functools import cache
 
 import jax
 
+from cooptions.envs.adapters.jaxmarl import FromJaxMARL
+from cooptions.envs.adapters.jumanji import FromJumanji
 from cooptions.envs.base import AbstractEnv, check_env
 from cooptions.envs.grid import Grid
-from cooptions.envs.jaxmarl import FromJaxMARL
-from cooptions.envs.jumanji import FromJumanji
 from cooptions.envs.lbf import Foraging
 from cooptions.envs.overcooked import Overcooked
 from cooptions.envs.probe import PROBES

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
+from cooptions.envs.adapters.quiet import quiet_import
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.quiet import quiet_import
 from cooptions.errors import require
 from cooptions.types import Feature, TimeStep, restart
 

@@ -8,8 +8,6 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure as Canvas
 
-from cooptions.artifacts import RunDirectory, write_bytes
-from cooptions.config import Config
 from cooptions.errors import ArtifactError
 from cooptions.figures.ceo import plot_ceo
 from cooptions.figures.eigenvectors import plot_eigenvectors, plot_representations
@@ -19,6 +17,9 @@ from cooptions.figures.n_distance import PAIRS, plot_n_distance
 from cooptions.figures.options import plot_option_rollouts
 from cooptions.figures.relations import plot_relations
 from cooptions.figures.walk import plot_walk
+from cooptions.files import write_bytes
+from cooptions.runs.config import Config
+from cooptions.runs.directory import RunDirectory
 
 matplotlib.rcParams.update({"font.size": 9, "savefig.dpi": 200, "pdf.fonttype": 42, "image.origin": "upper"})
 

@@ -6,13 +6,13 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from cooptions.artifacts import RunDirectory
-from cooptions.ceo import CeoConfig, Cycle, ceo_cycles
-from cooptions.config import Config
 from cooptions.figures.eigenvectors import held_places
-from cooptions.figures.maps import show_map, sweep
 from cooptions.figures.n_distance import PAIRS
-from cooptions.progress import Progress
+from cooptions.plots.maps import show_map, sweep
+from cooptions.runs.config import Config
+from cooptions.runs.covering import CeoConfig, Cycle, ceo_cycles
+from cooptions.runs.directory import RunDirectory
+from cooptions.training.progress import Progress
 
 
 def plot_ceo(config: Config, run: RunDirectory) -> Figure:

@@ -6,12 +6,12 @@ import numpy as np
 from jaxtyping import Array
 from matplotlib.figure import Figure
 
-from cooptions.artifacts import RunDirectory
-from cooptions.config import Config
+from cooptions.discovery.laplacian import Kronecker
 from cooptions.errors import require
-from cooptions.figures.maps import show_map, sweep
 from cooptions.figures.methods import Discovered, discovered_by
-from cooptions.laplacian import Kronecker
+from cooptions.plots.maps import show_map, sweep
+from cooptions.runs.config import Config
+from cooptions.runs.directory import RunDirectory
 
 ROWS = {"rjs": "Joint", "kron": "Kronecker", "iaro-scalar": "Relative-Scalar", "iaro": "Relative-MultiDim"}
 NUM_COLUMNS = 5

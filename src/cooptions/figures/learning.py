@@ -2,10 +2,10 @@
 
 from matplotlib.figure import Figure
 
-from cooptions.artifacts import RunDirectory
-from cooptions.config import Config
-from cooptions.figures.curves import plot_learning_curves
-from cooptions.learned import read_scores
+from cooptions.plots.curves import plot_learning_curves
+from cooptions.runs.config import Config
+from cooptions.runs.directory import RunDirectory
+from cooptions.runs.learned import read_scores
 
 
 def plot_learning(config: Config, run: RunDirectory) -> Figure:

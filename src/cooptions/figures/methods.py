@@ -8,12 +8,12 @@ import jax
 from jaxtyping import Array, Float, Shaped
 from rich.console import Console
 
-from cooptions.artifacts import RunDirectory, open_run
-from cooptions.config import Config
-from cooptions.discovery import Spectrum
-from cooptions.presets import METHODS
-from cooptions.progress import Progress
-from cooptions.stages import representation_stage, spectrum_stage, stage_configs
+from cooptions.discovery.discover import Spectrum
+from cooptions.runs.config import Config
+from cooptions.runs.directory import RunDirectory, open_run
+from cooptions.runs.presets import METHODS
+from cooptions.runs.stages import representation_stage, spectrum_stage, stage_configs
+from cooptions.training.progress import Progress
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
-from cooptions.artifacts import RunDirectory
-from cooptions.config import Config
 from cooptions.figures.eigenvectors import held_places
-from cooptions.figures.maps import show_map, sweep
 from cooptions.figures.methods import discovered_by
+from cooptions.plots.maps import show_map, sweep
+from cooptions.runs.config import Config
+from cooptions.runs.directory import RunDirectory
 
 PAIRS = (((1, 4), (1, 7)), ((7, 7), (7, 8)), ((7, 13), (13, 7)))
 

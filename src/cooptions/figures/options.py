@@ -5,17 +5,17 @@ import numpy as np
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from cooptions.artifacts import RunDirectory
-from cooptions.config import Config
+from cooptions.discovery.representations.base import FindsFermat
 from cooptions.figures.methods import Discovered, discovered
-from cooptions.figures.panels import Panel
-from cooptions.figures.rollouts import plot_rollouts
 from cooptions.options.execution import Execution, follow_all
 from cooptions.options.task import collect_starts
 from cooptions.options.train import diverged
-from cooptions.progress import Progress
-from cooptions.representations.base import FindsFermat
-from cooptions.stages import options_stage
+from cooptions.plots.panels import Panel
+from cooptions.plots.rollouts import plot_rollouts
+from cooptions.runs.config import Config
+from cooptions.runs.directory import RunDirectory
+from cooptions.runs.stages import options_stage
+from cooptions.training.progress import Progress
 
 NUM_OPTIONS = 4
 NUM_STARTS = 3

@@ -3,10 +3,10 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from cooptions.artifacts import RunDirectory
-from cooptions.config import Config
-from cooptions.figures.maps import show_map, sweep
 from cooptions.figures.methods import discovered
+from cooptions.plots.maps import show_map, sweep
+from cooptions.runs.config import Config
+from cooptions.runs.directory import RunDirectory
 
 NUM_COLUMNS = 5
 NUM_ROWS = 3

@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from cooptions.artifacts import RunDirectory
-from cooptions.config import Config
+from cooptions.runs.config import Config
+from cooptions.runs.directory import RunDirectory
 from cooptions.types import Feature
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, start, tick
-from cooptions.training import Metrics
+from cooptions.training.loop import Metrics
 from cooptions.types import TimeStep
 
 Kept = TypeVar("Kept")

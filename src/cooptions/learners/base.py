@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.learners.networks import NetworkConfig, init_memory
-from cooptions.training import Metrics
+from cooptions.training.loop import Metrics
 from cooptions.types import TimeStep
 
 State = TypeVar("State")

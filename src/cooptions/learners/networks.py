@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
-from cooptions.nn import GRU, MLP, Convolution, normalised_relu
+from cooptions.training.nn import GRU, MLP, Convolution, normalised_relu
 
 
 @dataclass(frozen=True)

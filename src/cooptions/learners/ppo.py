@@ -15,10 +15,10 @@ from cooptions.errors import require
 from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
 from cooptions.learners.base import AbstractLearner, LearnerConfig
-from cooptions.learners.choice import draw_together, follow
-from cooptions.learners.merit import Merit, MeritConfig
+from cooptions.learners.exploration import draw_together, follow
 from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_team
-from cooptions.training import Metrics
+from cooptions.learners.option_credit import Merit, MeritConfig
+from cooptions.training.loop import Metrics
 from cooptions.types import TimeStep
 
 Part = TypeVar("Part")

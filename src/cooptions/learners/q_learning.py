@@ -15,11 +15,11 @@ from cooptions.errors import require
 from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages
 from cooptions.learners.base import AbstractLearner, LearnerConfig
-from cooptions.learners.choice import ChoiceConfig, choose, state_value
-from cooptions.learners.merit import Merit
+from cooptions.learners.exploration import ChoiceConfig, choose, state_value
 from cooptions.learners.networks import Network, apply_team, init_team
+from cooptions.learners.option_credit import Merit
 from cooptions.learners.replay import Replay, add, empty, sample
-from cooptions.training import Metrics
+from cooptions.training.loop import Metrics
 from cooptions.types import TimeStep
 
 

@@ -15,7 +15,7 @@ from cooptions.envs.rollout import uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import require
 from cooptions.options.base import AbstractOptions
-from cooptions.options.sealed import MANIFEST
+from cooptions.options.sharing.sealed import MANIFEST
 from cooptions.types import MacroStep, TimeStep
 
 Keep = Literal["none", "majority", "all"]

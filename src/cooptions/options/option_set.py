@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from cooptions.learners.choice import greedy
+from cooptions.learners.exploration import greedy
 from cooptions.learners.networks import Network, NetworkConfig, apply_team
 from cooptions.options.base import AbstractOptions, Option
-from cooptions.rarely import where_needed
+from cooptions.options.where_needed import where_needed
 
 
 class OptionSet(AbstractOptions):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cooptions.discovery import Evaluator
+from cooptions.discovery.discover import Evaluator
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, advance, select, start, uniform_action
 from cooptions.envs.wrapper import AbstractWrapper

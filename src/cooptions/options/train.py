@@ -11,17 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray, Shaped
 
-from cooptions.discovery import BLOCK, Discovery, Evaluator, Spectrum
+from cooptions.discovery.discover import BLOCK, Discovery, Evaluator, Spectrum
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner, QState
-from cooptions.memory import require_fits
 from cooptions.options.base import Option
 from cooptions.options.option_set import OptionSet
 from cooptions.options.task import OptionTask, collect_starts, random_advance
-from cooptions.progress import Progress
-from cooptions.training import Metrics, train
+from cooptions.training.loop import Metrics, train
+from cooptions.training.memory import require_fits
+from cooptions.training.progress import Progress
 
 
 @dataclass(frozen=True)

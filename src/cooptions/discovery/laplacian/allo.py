@@ -1,0 +1,140 @@
+"""ALLO: eigenfunctions by an augmented Lagrangian (Gomez, Bowling and Machado 2024, "Proper Laplacian
+representation learning"), as the paper uses it (Section 4; appendix on ALLO training).
+"""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from cooptions.discovery.laplacian.base import AbstractLaplacian, Pairs
+from cooptions.errors import require
+from cooptions.training.loop import Metrics
+from cooptions.training.nn import MLP
+
+
+class State(eqx.Module):
+    """Function 0 learns to be the constant. The duals and the barrier have their own rule: Adam never sees them."""
+
+    network: MLP
+    optimiser: optax.OptState
+    duals: Float[Array, "function function"]
+    """Lower triangular; entry (i, i) becomes -2 times eigenvalue i."""
+    barrier: Float[Array, ""]
+    violation: Float[Array, ""]
+    """Running mean over steps of the mean squared constraint error."""
+
+
+class Solution(eqx.Module):
+    """The functions by eigenvalue: `order` numbers the network's outputs, without function 0, the constant."""
+
+    network: MLP
+    order: Int[Array, " k"]
+    eigenvalues: Float[Array, " k"]
+
+
+class Errors(eqx.Module):
+    """<u_i, sg(u_j)> - [i = j] for j <= i, each from one of two independent batches."""
+
+    first: Float[Array, "function function"]
+    second: Float[Array, "function function"]
+
+    @property
+    def mean(self) -> Float[Array, "function function"]:
+        return (self.first + self.second) / 2
+
+    @property
+    def square(self) -> Float[Array, "function function"]:
+        """Unbiased for the square of the expected error: the square of one batch's error is not."""
+        return self.first * self.second
+
+
+@dataclass(frozen=True)
+class Allo(AbstractLaplacian[State, Solution]):
+    """Graph drawing under orthonormality, with stopped gradients that leave the proper eigenfunctions as optimum."""
+
+    num_eigenfunctions: int = 10
+    hidden: tuple[int, ...] = (256, 256)
+    steps: int = 20_000
+    batch_size: int = 1024
+    """Transitions in each of the two independent batches of a step."""
+    learning_rate: float = 1e-3
+    dual_rate: float = 1e-3
+    """Dual ascent a step, times the barrier: then duals settle after 2 / dual_rate steps at any barrier."""
+    barrier: float = 2.0
+    """Where the barrier coefficient starts (the paper's value)."""
+    barrier_rate: float = 0.01
+    """Growth of the barrier coefficient a step, times the mean squared violation. At 1.0 (the original's) the errors of
+    the first steps bring it to 15, and it then drowns the drawing."""
+
+    def __post_init__(self) -> None:
+        for name in ("num_eigenfunctions", "steps", "batch_size"):
+            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("learning_rate", "dual_rate", "barrier"):
+            require(getattr(self, name) > 0.0, f"{name} must be positive, not {getattr(self, name)}")
+        require(self.barrier_rate >= 0.0, f"barrier_rate must not be negative: {self.barrier_rate}")
+
+    @property
+    def num_steps(self) -> int:
+        return self.steps
+
+    @property
+    def _adam(self) -> optax.GradientTransformation:
+        return optax.adam(optax.cosine_decay_schedule(self.learning_rate, self.steps, alpha=0.01))
+
+    def init(self, data: Pairs, *, key: PRNGKeyArray) -> State:
+        num_functions = self.num_eigenfunctions + 1
+        network = MLP((data.z.shape[-1], *self.hidden, num_functions), key=key)
+        duals = jnp.zeros((num_functions, num_functions))
+        return State(
+            network,
+            self._adam.init(eqx.filter(network, eqx.is_array)),
+            duals,
+            jnp.float32(self.barrier),
+            jnp.float32(0.0),
+        )
+
+    def step(self, state: State, data: Pairs, *, key: PRNGKeyArray) -> tuple[State, Metrics]:
+        index = jax.random.randint(key, (2, self.batch_size), 0, data.z.shape[0])
+        batches = Pairs(data.z[index], data.next_z[index])
+        (loss, (drawing, errors)), gradient = jax.value_and_grad(lagrangian, has_aux=True)(
+            state.network, state.duals, state.barrier, batches
+        )
+        updates, optimiser = self._adam.update(gradient, state.optimiser)
+        network = eqx.apply_updates(state.network, updates)
+        duals = state.duals + self.dual_rate * state.barrier * errors.mean
+        violation = 0.9 * state.violation + 0.1 * jnp.mean(errors.square)
+        barrier = state.barrier + self.barrier_rate * jnp.maximum(violation, 0.0)
+        metrics = {"loss": loss, "drawing": drawing, "violation": violation, "barrier": barrier}
+        return State(network, optimiser, duals, barrier, violation), metrics
+
+    def solution(self, state: State) -> Solution:
+        eigenvalues = -jnp.diagonal(state.duals) / 2
+        order = 1 + jnp.argsort(eigenvalues[1:])
+        return Solution(state.network, order, eigenvalues[order])
+
+    def eigenfunctions(self, solution: Solution, z: Float[Array, " z"]) -> Float[Array, " k"]:
+        return solution.network(z)[solution.order]
+
+    def eigenvalues(self, solution: Solution) -> Float[Array, " k"]:
+        return solution.eigenvalues
+
+
+def lagrangian(
+    network: MLP, duals: Float[Array, "function function"], barrier: Float[Array, ""], batches: Pairs
+) -> tuple[Float[Array, ""], tuple[Float[Array, ""], Errors]]:
+    """Drawing + duals . errors + barrier * |errors|^2, of two independent batches of transitions."""
+    ends = jax.vmap(network)(jnp.stack([batches.z, batches.next_z], axis=1))
+    drawing = 0.5 * jnp.mean(jnp.sum((ends[:, 1] - ends[:, 0]) ** 2, axis=-1))
+    errors = Errors(*(constraint_errors(values.reshape(-1, values.shape[-1])) for values in ends))
+    loss = drawing + jnp.sum(duals * errors.mean) + barrier * jnp.sum(errors.square)
+    return loss, (drawing, errors)
+
+
+def constraint_errors(values: Float[Array, "sample function"]) -> Float[Array, "function function"]:
+    """Row i is moved by function i alone, so that no function makes room for a slower one's successors."""
+    products = values.T @ jax.lax.stop_gradient(values) / values.shape[0]
+    return jnp.tril(products - jnp.eye(values.shape[1]))

@@ -1,0 +1,56 @@
+"""What a Laplacian estimator is: the slowest functions of z along a walk, in order of eigenvalue."""
+
+import abc
+from typing import Generic, TypeVar
+
+import equinox as eqx
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cooptions.envs.team import Team
+from cooptions.training.loop import Metrics
+
+State = TypeVar("State")
+Solution = TypeVar("Solution")
+
+
+class Pairs(eqx.Module):
+    """Standardised relative states before and after each transition of a walk."""
+
+    z: Float[Array, "*seed transition z"]
+    next_z: Float[Array, "*seed transition z"]
+
+
+class AbstractLaplacian(abc.ABC, Generic[State, Solution]):
+    """A frozen dataclass of hyperparameters. All functions are for one seed.
+
+    Eigenfunctions minimise E[(e(z') - e(z))^2] / 2 subject to unit variance and zero correlation under the
+    walk's visitation; the constant one is left out. Their order is that of the eigenvalues, slowest first.
+    """
+
+    num_eigenfunctions: int
+
+    def for_team(self, team: Team, num_z: int) -> "AbstractLaplacian":
+        """The estimator for a team and the components of its z; most do not care."""
+        return self
+
+    @property
+    @abc.abstractmethod
+    def num_steps(self) -> int:
+        """Gradient steps of training; 0 where `init` is the solution in closed form."""
+
+    @abc.abstractmethod
+    def init(self, data: Pairs, *, key: PRNGKeyArray) -> State: ...
+
+    @abc.abstractmethod
+    def step(self, state: State, data: Pairs, *, key: PRNGKeyArray) -> tuple[State, Metrics]: ...
+
+    @abc.abstractmethod
+    def solution(self, state: State) -> Solution:
+        """What is kept of the state when training has ended."""
+
+    @abc.abstractmethod
+    def eigenfunctions(self, solution: Solution, z: Float[Array, " z"]) -> Float[Array, " k"]: ...
+
+    @abc.abstractmethod
+    def eigenvalues(self, solution: Solution) -> Float[Array, " k"]:
+        """Ascending, of I - (P + P*)/2 with P* the time reversal: near 0 is slow."""

@@ -1,0 +1,71 @@
+"""Eigenfunctions as a table, by counting: for data whose z takes few distinct values, and to check the others."""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cooptions.discovery.laplacian.base import AbstractLaplacian, Pairs
+from cooptions.discovery.laplacian.moments import slowest
+from cooptions.errors import require
+from cooptions.training.loop import Metrics
+
+
+class Solution(eqx.Module):
+    """Row r holds the eigenfunctions at `distinct[r]`; rows beyond the number of distinct values are infinite."""
+
+    distinct: Float[Array, "value z"]
+    table: Float[Array, "value k"]
+    """NaN, like the eigenvalues, if not all distinct values found a row."""
+    eigenvalues: Float[Array, " k"]
+
+
+@dataclass(frozen=True)
+class Exact(AbstractLaplacian[Solution, Solution]):
+    """Rayleigh-Ritz on the indicator functions of the distinct values of z: nothing is approximated."""
+
+    num_eigenfunctions: int = 10
+    max_values: int = 1024
+    decimals: int = 4
+    """Values of z that agree to so many decimals are one."""
+
+    def __post_init__(self) -> None:
+        require(self.num_eigenfunctions >= 1, f"num_eigenfunctions must be at least 1, not {self.num_eigenfunctions}")
+        require(self.max_values >= 2, f"max_values must be at least 2, not {self.max_values}")
+
+    @property
+    def num_steps(self) -> int:
+        return 0
+
+    def init(self, data: Pairs, *, key: PRNGKeyArray) -> Solution:
+        ends = jnp.round(jnp.concatenate([data.z, data.next_z]), self.decimals)
+        distinct, index = jnp.unique(ends, axis=0, size=self.max_values + 1, fill_value=jnp.inf, return_inverse=True)
+        complete = jnp.isinf(distinct[-1, 0])  # one row more than allowed shows whether they were enough
+        first, second = index.reshape(2, -1)
+        size = self.max_values + 1
+        counts = jnp.zeros((size, size)).at[first, second].add(1.0) / first.size
+        law = (counts + counts.T) / 2
+        visits = law.sum(axis=1)
+        # Indicators divided by their root visits: their covariance is then the identity less one direction.
+        root = jnp.sqrt(visits)
+        inverse = jnp.where(visits > 0, 1 / jnp.where(visits > 0, root, 1.0), 0.0)
+        visited = jnp.diag((visits > 0).astype(law.dtype))
+        solution = slowest(
+            visited - jnp.outer(root, root), visited - inverse[:, None] * law * inverse, self.num_eigenfunctions, 1e-3
+        )
+        table = jnp.where(complete, inverse[:, None] * solution.weights, jnp.nan)
+        return Solution(distinct, table, jnp.where(complete, solution.eigenvalues, jnp.nan))
+
+    def step(self, state: Solution, data: Pairs, *, key: PRNGKeyArray) -> tuple[Solution, Metrics]:
+        return state, {}
+
+    def solution(self, state: Solution) -> Solution:
+        return state
+
+    def eigenfunctions(self, solution: Solution, z: Float[Array, " z"]) -> Float[Array, " k"]:
+        """At the nearest value that was visited."""
+        return solution.table[jnp.argmin(jnp.sum((solution.distinct - z) ** 2, axis=-1))]
+
+    def eigenvalues(self, solution: Solution) -> Float[Array, " k"]:
+        return solution.eigenvalues

@@ -1,0 +1,89 @@
+"""Eigenfunctions in closed form: z has few components, so that some hundred fixed functions of it span what is slow."""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cooptions.discovery.laplacian.base import AbstractLaplacian, Pairs
+from cooptions.discovery.laplacian.moments import moments, slowest
+from cooptions.errors import require
+from cooptions.training.loop import Metrics
+
+CANDIDATES = 4096
+"""Visited z among which landmarks are chosen."""
+
+
+class Solution(eqx.Module):
+    """The solution: `eigenfunctions = functions(z) @ weights - offset`."""
+
+    landmarks: Float[Array, "landmark z"]
+    bandwidth: Float[Array, ""]
+    weights: Float[Array, "function k"]
+    offset: Float[Array, " k"]
+    eigenvalues: Float[Array, " k"]
+
+
+@dataclass(frozen=True)
+class Nystrom(AbstractLaplacian[Solution, Solution]):
+    """Rayleigh-Ritz on Gaussian bumps around visited z, and z itself: one generalised eigenproblem."""
+
+    num_eigenfunctions: int = 10
+    num_landmarks: int = 300
+    bandwidth: float = 0.5
+    """Width of the bumps, in median distances between landmarks."""
+
+    def __post_init__(self) -> None:
+        require(self.num_eigenfunctions >= 1, f"num_eigenfunctions must be at least 1, not {self.num_eigenfunctions}")
+        require(self.num_landmarks >= 2, f"num_landmarks must be at least 2, not {self.num_landmarks}")
+        require(self.bandwidth > 0.0, f"bandwidth must be positive, not {self.bandwidth}")
+
+    @property
+    def num_steps(self) -> int:
+        return 0
+
+    def init(self, data: Pairs, *, key: PRNGKeyArray) -> Solution:
+        landmarks = spread_out(data.z, self.num_landmarks, key=key)
+        distances = jnp.linalg.norm(landmarks[:, None] - landmarks, axis=-1)
+        # Fewer values than landmarks, as for a pair on a line: some landmarks coincide, and must not narrow the bumps.
+        apart = jnp.nanmedian(jnp.where(distances > 1e-6, distances, jnp.nan))
+        bandwidth = self.bandwidth * jnp.maximum(jnp.nan_to_num(apart), 1e-3)
+        found = moments(lambda z: _functions(landmarks, bandwidth, z), data)
+        solution = slowest(found.covariance, found.energy, self.num_eigenfunctions)
+        offset = found.mean @ solution.weights
+        return Solution(landmarks, bandwidth, solution.weights, offset, solution.eigenvalues)
+
+    def step(self, state: Solution, data: Pairs, *, key: PRNGKeyArray) -> tuple[Solution, Metrics]:
+        return state, {}
+
+    def solution(self, state: Solution) -> Solution:
+        return state
+
+    def eigenfunctions(self, solution: Solution, z: Float[Array, " z"]) -> Float[Array, " k"]:
+        return _functions(solution.landmarks, solution.bandwidth, z) @ solution.weights - solution.offset
+
+    def eigenvalues(self, solution: Solution) -> Float[Array, " k"]:
+        return solution.eigenvalues
+
+
+def spread_out(z: Float[Array, "transition z"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num z"]:
+    """Visited z that cover what was visited: each is the candidate farthest from those before it.
+
+    Plain draws would repeat the frequent values, of which discrete features have few.
+    """
+    candidates = z[jax.random.randint(key, (CANDIDATES,), 0, z.shape[0])]
+
+    def choose(gap: Float[Array, " candidate"], _: None) -> tuple[Array, Array]:
+        chosen = candidates[jnp.argmax(gap)]
+        return jnp.minimum(gap, jnp.sum((candidates - chosen) ** 2, axis=-1)), chosen
+
+    return jax.lax.scan(choose, jnp.full(CANDIDATES, jnp.inf), None, length=num)[1]
+
+
+def _functions(
+    landmarks: Float[Array, "landmark z"], bandwidth: Float[Array, ""], z: Float[Array, " z"]
+) -> Float[Array, " function"]:
+    bumps = jnp.exp(-jnp.sum((landmarks - z) ** 2, axis=-1) / (2 * bandwidth**2))
+    return jnp.concatenate([z, bumps])

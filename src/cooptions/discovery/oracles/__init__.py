@@ -1,0 +1,30 @@
+"""Exact answers, without anything learned, against which the learned parts are measured. NumPy, float64."""
+
+from cooptions.discovery.oracles.distances import distance_to_medians as distance_to_medians
+from cooptions.discovery.oracles.distances import distance_to_nearest_minimiser as distance_to_nearest_minimiser
+from cooptions.discovery.oracles.distances import fermat_minimisers as fermat_minimisers
+from cooptions.discovery.oracles.distances import fermat_value as fermat_value
+from cooptions.discovery.oracles.distances import hitting_distance as hitting_distance
+from cooptions.discovery.oracles.distances import spread as spread
+from cooptions.discovery.oracles.distances import successor_distance as successor_distance
+from cooptions.discovery.oracles.joint_grid import joint_grid_spectrum as joint_grid_spectrum
+from cooptions.discovery.oracles.joint_grid import joint_teams as joint_teams
+from cooptions.discovery.oracles.joint_grid import joint_transitions as joint_transitions
+from cooptions.discovery.oracles.lumped import LumpedOperator as LumpedOperator
+from cooptions.discovery.oracles.lumped import counted_lumped as counted_lumped
+from cooptions.discovery.oracles.lumped import enumerated_lumped as enumerated_lumped
+from cooptions.discovery.oracles.lumped import open_grid_lumped as open_grid_lumped
+from cooptions.discovery.oracles.scores import explained_r2 as explained_r2
+from cooptions.discovery.oracles.scores import partial_r2 as partial_r2
+from cooptions.discovery.oracles.scores import spearman as spearman
+from cooptions.discovery.oracles.spectrum import Spectrum as Spectrum
+from cooptions.discovery.oracles.spectrum import eigen_cosine as eigen_cosine
+from cooptions.discovery.oracles.spectrum import eigenvalue_clusters as eigenvalue_clusters
+from cooptions.discovery.oracles.spectrum import laplacian_spectrum as laplacian_spectrum
+from cooptions.discovery.oracles.spectrum import pair_law as pair_law
+from cooptions.discovery.oracles.walks import cell_indices as cell_indices
+from cooptions.discovery.oracles.walks import counted_transitions as counted_transitions
+from cooptions.discovery.oracles.walks import grid_cells as grid_cells
+from cooptions.discovery.oracles.walks import grid_transitions as grid_transitions
+from cooptions.discovery.oracles.walks import simulate_walk as simulate_walk
+from cooptions.discovery.oracles.walks import stationary_distribution as stationary_distribution

@@ -1,0 +1,67 @@
+"""`scalar`: the Fermat n-distance of the team, one number (paper, Section 3.1)."""
+
+from dataclasses import dataclass, field, replace
+
+import jax
+import optax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from cooptions.discovery.representations.distance import DistanceConfig, sample_pairs
+from cooptions.discovery.representations.fermat import FermatConfig
+from cooptions.discovery.representations.n_distance import (
+    PAPER_FERMAT,
+    PAPER_STEPS,
+    AbstractModelState,
+    AbstractNDistance,
+    Domain,
+    Model,
+    paper_distance,
+)
+from cooptions.discovery.walks import Dataset, sample_transitions
+from cooptions.envs.team import Team
+from cooptions.errors import require
+from cooptions.training.loop import Metrics
+
+
+class ScalarState(AbstractModelState):
+    """What is learned, and its optimiser."""
+
+    model: Model
+    optimiser: optax.OptState
+
+
+@dataclass(frozen=True)
+class Scalar(AbstractNDistance[ScalarState]):
+    """How far the team is from standing together, in all features at once."""
+
+    distance: DistanceConfig = field(default_factory=DistanceConfig)
+    fermat: FermatConfig = field(default_factory=FermatConfig)
+    steps: int = 3000
+
+    def __post_init__(self) -> None:
+        require(self.steps >= 1, f"representation.steps must be at least 1, not {self.steps}")
+
+    @classmethod
+    def paper(cls, domain: Domain = "lbf") -> "Scalar":
+        """The paper's hyperparameters, and its Equation 4."""
+        return cls(paper_distance(domain), PAPER_FERMAT, PAPER_STEPS)
+
+    def z_names(self, team: Team) -> tuple[str, ...]:
+        return ("distance",)
+
+    def init(self, team: Team, data: Dataset, *, key: PRNGKeyArray) -> ScalarState:
+        whole = replace(self.distance, head_size=self.distance.head_size * len(team.features))
+        model = Model.init(team, 1, whole, self.fermat, key=key)
+        return ScalarState(model, self.distance.adam(self.steps).init(model))
+
+    def step(self, team: Team, state: ScalarState, data: Dataset, *, key: PRNGKeyArray) -> tuple[ScalarState, Metrics]:
+        pair_key, joint_key = jax.random.split(key)
+        futures = sample_pairs(team, data, self.distance, key=pair_key)
+        joint, _ = sample_transitions(data, self.fermat.batch, key=joint_key)
+
+        def loss(model: Model) -> tuple[Float[Array, ""], Metrics]:
+            return self.model_loss(team, model, futures, joint)
+
+        gradient, metrics = jax.grad(loss, has_aux=True)(state.model)
+        updates, optimiser = self.distance.adam(self.steps).update(gradient, state.optimiser)
+        return ScalarState(optax.apply_updates(state.model, updates), optimiser), metrics

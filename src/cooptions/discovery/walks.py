@@ -1,0 +1,207 @@
+"""Random joint walks: the data that discovery learns from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int, Key, PRNGKeyArray, Shaped
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.rollout import Runners, advance, start, uniform_action
+from cooptions.errors import require
+from cooptions.training.progress import Progress
+from cooptions.types import Feature, TimeStep
+
+Policy = Callable[[TimeStep, PRNGKeyArray], Int[Array, "env agent"]]
+
+
+NUM_CHUNKS = 10
+"""Parts in which a walk is made, each with progress after it."""
+
+
+@dataclass(frozen=True)
+class WalkConfig:
+    """A walk of the team at random."""
+
+    transitions: int = 500_000
+    """Joint transitions in the data set (the paper's number)."""
+    num_envs: int = 100
+    """Environments walked side by side; transitions must be a multiple of it."""
+    features: tuple[str, ...] = ()
+    """Names of the agents' features to keep; all of them when left out."""
+
+    def __post_init__(self) -> None:
+        require(self.transitions >= 1, f"walk.transitions must be at least 1, not {self.transitions}")
+        require(self.num_envs >= 1, f"walk.num_envs must be at least 1, not {self.num_envs}")
+        require(
+            self.transitions % self.num_envs == 0,
+            f"walk.transitions ({self.transitions}) must be a multiple of walk.num_envs ({self.num_envs})",
+        )
+
+
+class Walk(eqx.Module):
+    """Single-agent states before and after each joint transition; `last` marks the end of an episode.
+
+    Where an episode ended, `next_states` holds its final state and the next row of `states` a new start.
+    """
+
+    states: Shaped[Array | np.ndarray, "*batch env agent feature"]
+    next_states: Shaped[Array | np.ndarray, "*batch env agent feature"]
+    last: Bool[Array | np.ndarray, "*batch env"]
+    votes: Int[Array | np.ndarray, "*batch env agent"] | None = None
+    """The joint option each agent voted for, -1 for a primitive action; only where there are options."""
+
+
+class Dataset(eqx.Module):
+    """A walk with an index from which futures are drawn without search."""
+
+    walk: Walk
+    by_remaining: Int[Array | np.ndarray, "*seed transition"]
+    """Transitions, flattened over time and env, those with most of their episode left first."""
+    num_with: Int[Array | np.ndarray, "*seed horizon"]
+    """Entry k: how many transitions have at least k more states ahead of them in their episode."""
+
+
+def random_policy(timestep: TimeStep, key: PRNGKeyArray) -> Int[Array, "env agent"]:
+    """Uniform over each agent's available actions."""
+    return uniform_action(timestep.action_mask, key=key)
+
+
+def kept_columns(env: AbstractEnv, config: WalkConfig) -> tuple[int, ...]:
+    """Where the features to keep stand in an agent's state."""
+    names = [feature.name for feature in env.features]
+    for name in config.features:
+        require(name in names, f"walk.features: unknown feature {name!r}; there are {', '.join(names)}")
+    return tuple(names.index(name) for name in config.features or names)
+
+
+def compact_dtype(features: tuple[Feature, ...]) -> type:
+    """The smallest dtype that holds every feature exactly."""
+    if all(feature.discrete for feature in features):
+        return np.min_scalar_type(max(feature.size for feature in features) - 1).type
+    return np.float32
+
+
+def votes_of(env: AbstractEnv, action: Int[Array, "env agent"]) -> Int[Array, "env agent"] | None:
+    """Which options a team's actions vote for, -1 for none of them; None where the environment has no options."""
+    if env.num_options == 0:
+        return None
+    return jnp.maximum(action - (env.num_actions - env.num_options), -1).astype(jnp.int16)
+
+
+def walk(
+    env: AbstractEnv,
+    config: WalkConfig,
+    keys: Key[Array, " seed"],
+    *,
+    policy: Policy = random_policy,
+    progress: Progress | None = None,
+) -> Walk:
+    """Walk every seed's environments with `policy` for the configured number of transitions."""
+    num_steps = config.transitions // config.num_envs
+    chunk_steps = -(-num_steps // NUM_CHUNKS)
+    columns = kept_columns(env, config)
+    runners = _start(env, config.num_envs, keys)
+    chunks = []
+    with (progress or Progress.silent()).stage("walk", config.transitions) as show:
+        for begun in range(0, num_steps, chunk_steps):
+            length = min(chunk_steps, num_steps - begun)
+            runners, chunk = _walk_chunk(env, policy, columns, length, runners, keys, jnp.int32(begun))
+            chunks.append(jax.device_get(chunk))
+            show.advance(length * config.num_envs, {})
+    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *chunks)
+
+
+@partial(jax.jit, static_argnums=1)
+def _start(env: AbstractEnv, num_envs: int, keys: Key[Array, " seed"]) -> Runners:
+    return jax.lax.map(lambda key: start(env, num_envs, key=jax.random.fold_in(key, 2**31 - 1)), keys)
+
+
+@partial(jax.jit, static_argnums=(1, 2, 3), donate_argnums=4)
+def _walk_chunk(
+    env: AbstractEnv,
+    policy: Policy,
+    columns: tuple[int, ...],
+    length: int,
+    runners: Runners,
+    keys: Key[Array, " seed"],
+    begun: Array,
+) -> tuple[Runners, Walk]:
+    """Walk `length` steps, one seed after the other: side by side they would reset at every step."""
+    dtype = compact_dtype(tuple(env.features[column] for column in columns))
+    observe = jax.vmap(lambda state: env.agent_states(state)[:, jnp.array(columns)].astype(dtype))
+
+    def one_seed(seed: tuple[Runners, PRNGKeyArray]) -> tuple[Runners, Walk]:
+        runners, key = seed
+
+        def step(runners: Runners, time: Array) -> tuple[Runners, Walk]:
+            policy_key, step_key = jax.random.split(jax.random.fold_in(key, time))
+            action = policy(runners.timestep, policy_key)
+            outcome, onward = advance(env, runners, action, key=step_key)
+            here, there = observe(runners.state), observe(outcome.state)
+            return onward, Walk(here, there, outcome.timestep.last, votes_of(env, action))
+
+        return jax.lax.scan(step, runners, begun + jnp.arange(length))
+
+    return jax.lax.map(one_seed, (runners, keys))
+
+
+def index_futures(walks: Walk) -> Dataset:
+    """Put walks that lead with a seed axis on the device, with the index."""
+    remaining = _remaining(np.asarray(walks.last))
+    flat = remaining.reshape(len(remaining), -1)
+    horizon = int(flat.max()) + 1
+    by_remaining = np.argsort(-flat, axis=1, kind="stable").astype(np.int32)
+    reached = np.stack([np.bincount(row, minlength=horizon) for row in flat])
+    num_with = reached[:, ::-1].cumsum(axis=1)[:, ::-1].astype(np.int32)
+    return jax.tree.map(jnp.asarray, Dataset(walks, by_remaining, num_with))
+
+
+def _remaining(last: np.ndarray) -> np.ndarray:
+    """Int[seed, time, env]: how many states lie ahead of each transition's start within its episode and walk."""
+    remaining = np.empty(last.shape, np.int32)
+    ahead = np.zeros_like(remaining[:, 0])
+    for time in reversed(range(last.shape[1])):
+        ahead = np.where(last[:, time], 1, ahead + 1)
+        remaining[:, time] = ahead
+    return remaining
+
+
+class Futures(eqx.Module):
+    """Pairs of an agent's state and a later one of the same agent in the same episode."""
+
+    source: Shaped[Array, "pair feature"]
+    goal: Shaped[Array, "pair feature"]
+    agent: Int[Array, " pair"]
+
+
+def sample_futures(dataset: Dataset, num_pairs: int, discount: float, *, key: PRNGKeyArray) -> Futures:
+    """Draw pairs k steps apart, k geometric from 0: goals follow the discounted occupancy of their source.
+
+    The offset is drawn first and then a transition that has that much of its episode left, so that an
+    episode's end shortens no offset; only those longer than every episode are cut.
+    """
+    offset_key, start_key, agent_key = jax.random.split(key, 3)
+    states, horizon = dataset.walk.states, dataset.num_with.shape[0]
+    survival = 1.0 - discount**horizon
+    uniform = jax.random.uniform(offset_key, (num_pairs,))
+    offset = jnp.floor(jnp.log1p(-uniform * survival) / jnp.log(discount)).astype(jnp.int32)
+    offset = offset.clip(0, (dataset.num_with > 0).sum() - 1)  # the horizon is that of all seeds
+    nth = jax.random.randint(start_key, (num_pairs,), 0, dataset.num_with[offset])
+    time, env = jnp.divmod(dataset.by_remaining[nth], states.shape[1])
+    agent = jax.random.randint(agent_key, (num_pairs,), 0, states.shape[2])
+    source = states[time, env, agent]
+    later = dataset.walk.next_states[jnp.maximum(time + offset - 1, 0), env, agent]
+    return Futures(source, jnp.where(offset[:, None] == 0, source, later), agent)
+
+
+def sample_transitions(dataset: Dataset, num: int, *, key: PRNGKeyArray) -> tuple[Array, Array]:
+    """Draw joint transitions: the team's states before and after, [num, agent, feature] each."""
+    states = dataset.walk.states
+    index = jax.random.randint(key, (num,), 0, states.shape[0] * states.shape[1])
+    time, env = jnp.divmod(index, states.shape[1])
+    return states[time, env], dataset.walk.next_states[time, env]

@@ -1,0 +1,89 @@
+"""Any JaxMARL environment with discrete actions, behind our interface."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
+
+from cooptions.envs.adapters.base import AbstractAdapter, Wrapped
+from cooptions.envs.adapters.quiet import quiet_import
+from cooptions.errors import require
+from cooptions.types import TimeStep
+
+with quiet_import():
+    from jaxmarl.environments.multi_agent_env import MultiAgentEnv
+    from jaxmarl.environments.spaces import Discrete
+
+
+@dataclass(frozen=True)
+class FromJaxMARL(AbstractAdapter):
+    """A JaxMARL environment, given the factorisation of its state.
+
+    Observations of unequal shapes are flattened and padded with 0; agents with fewer actions than others
+    have the rest masked, on top of the environment's own `get_avail_actions` where it has one.
+    """
+
+    env: MultiAgentEnv
+    ends_by_time_limit: bool = False
+    """Whether an episode's end is a time limit, after which the task would have gone on: JaxMARL does not say."""
+
+    @cached_property
+    def action_counts(self) -> tuple[int, ...]:
+        spaces = {agent: self.env.action_space(agent) for agent in self.env.agents}
+        for agent, space in spaces.items():
+            kind = type(space).__name__
+            require(isinstance(space, Discrete), f"env: the actions of {agent} must be Discrete, not {kind}")
+        return tuple(int(space.n) for space in spaces.values())  # pyright: ignore[reportAttributeAccessIssue]
+
+    @cached_property
+    def _has_masks(self) -> bool:
+        """Whether the environment implements `get_avail_actions`; many do not."""
+        try:
+            _, state = jax.eval_shape(self.env.reset, jax.random.key(0))
+            jax.eval_shape(self.env.get_avail_actions, state)
+        except NotImplementedError:
+            return False
+        return True
+
+    def reset(self, key: PRNGKeyArray) -> tuple[Wrapped, TimeStep]:
+        observations, inner = self.env.reset(key)
+        return self._start(inner, self._observation(observations), self._action_mask(inner))
+
+    def step(self, state: Wrapped, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[Wrapped, TimeStep]:
+        # Not `step`, which resets by itself and drops the final state.
+        observations, inner, rewards, dones, _ = self.env.step_env(
+            key, state.inner, dict(zip(self.env.agents, action, strict=True))
+        )
+        last = jnp.asarray(dones["__all__"], bool)
+        ended = jnp.bool_(False) if self.ends_by_time_limit else last
+        return self._follow(
+            state,
+            inner,
+            self._observation(observations),
+            self._action_mask(inner),
+            jnp.stack([jnp.asarray(rewards[agent]) for agent in self.env.agents]),
+            discount=1.0 - ended.astype(jnp.float32),
+            last=last,
+        )
+
+    def _observation(self, observations: dict[str, Array]) -> Shaped[Array, "agent ..."]:
+        return stack_padded([jnp.asarray(observations[agent]) for agent in self.env.agents])
+
+    def _action_mask(self, inner: object) -> Bool[Array, "agent action"]:
+        if not self._has_masks:
+            return self._own_actions()
+        available = self.env.get_avail_actions(inner)  # pyright: ignore[reportArgumentType]
+        rows = [available[agent].astype(bool) for agent in self.env.agents]
+        widths = [self.num_actions - row.shape[0] for row in rows]
+        return jnp.stack([jnp.pad(row, (0, width)) for row, width in zip(rows, widths, strict=True)])
+
+
+def stack_padded(arrays: Sequence[Array]) -> Shaped[Array, "array ..."]:
+    """Stack arrays; if their shapes differ, flatten them and pad with 0 to the longest."""
+    if len({array.shape for array in arrays}) > 1:
+        longest = max(array.size for array in arrays)
+        arrays = [jnp.pad(array.ravel(), (0, longest - array.size)) for array in arrays]
+    return jnp.stack(arrays)

@@ -1,0 +1,117 @@
+"""Any of our environments as a plain JaxMARL environment, joint options included."""
+
+from functools import partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
+
+from cooptions.envs.adapters.quiet import quiet_import
+from cooptions.envs.base import AbstractEnv
+from cooptions.types import TimeStep
+
+with quiet_import():
+    from jaxmarl.environments.multi_agent_env import MultiAgentEnv
+    from jaxmarl.environments.spaces import Box, Discrete
+
+PerAgent = dict[str, Array]
+
+
+class Exported(eqx.Module):
+    """Our state, and what an agent is given there: JaxMARL asks for both by the state alone."""
+
+    inner: Any
+    observation: Shaped[Array, "agent ..."]
+    action_mask: Bool[Array, "agent action"]
+
+
+class ToJaxMARL(MultiAgentEnv):
+    """An environment for other people's learners: agents `agent_0`, `agent_1`, ..., each paid the team's reward.
+
+    `step` starts a new episode by itself, as JaxMARL's environments do; `step_env` does not. `info` holds an entry per
+    agent, the same for all but the votes: every score under its name; `discount`, which is 1 where a time limit ended
+    the episode; and with joint options `option` (the one that goes on from here, or -1), its `age`, and `votes` (how
+    many agents chose the same option as this one; 0 if it chose a primitive). Hints for learning are in
+    `info["shaped_reward"]`, by agent, as in JaxMARL's Overcooked.
+    """
+
+    def __init__(self, env: AbstractEnv) -> None:
+        super().__init__(num_agents=env.num_agents)
+        self.env = env
+        _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+        seen = timestep.observation
+        self.observation_spaces = {agent: Box(-jnp.inf, jnp.inf, seen.shape[1:], seen.dtype) for agent in self.agents}
+        self.action_spaces = {agent: Discrete(env.num_actions) for agent in self.agents}
+
+    @property
+    def name(self) -> str:
+        """The name by which JaxMARL's Q-learning scripts (`CTRolloutManager`) decide how to treat an environment.
+
+        Of those that are not named after Hanabi or SMAX they never ask which actions are available. Hanabi's treatment
+        is ours: available actions from `get_legal_moves`, and the team's reward is any agent's, not the sum of all.
+        """
+        return f"{type(self.env).__name__} (masked like Hanabi)"
+
+    @property
+    def agent_classes(self) -> dict[str, list[str]]:
+        """Agents with the same features are of one class."""
+        kinds: dict[str, list[str]] = {}
+        for agent, kind in zip(self.agents, self.env.agent_types, strict=True):
+            kinds.setdefault(f"type_{kind}", []).append(agent)
+        return kinds
+
+    def observation_space(self, agent: str = "agent_0") -> Box:
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent: str = "agent_0") -> Discrete:
+        return self.action_spaces[agent]
+
+    @partial(jax.jit, static_argnums=0)
+    def reset(self, key: PRNGKeyArray) -> tuple[PerAgent, Exported]:
+        inner, timestep = self.env.reset(key)
+        state = Exported(inner, timestep.observation, timestep.action_mask)
+        return self.get_obs(state), state
+
+    def step_env(
+        self, key: PRNGKeyArray, state: Exported, actions: PerAgent
+    ) -> tuple[PerAgent, Exported, PerAgent, PerAgent, dict[str, Any]]:
+        # Some of the scripts leave an axis of length 1 on an agent's action.
+        action = jnp.stack([jnp.reshape(actions[agent], ()) for agent in self.agents]).astype(jnp.int32)
+        inner, timestep = self.env.step(state.inner, action, key)
+        state = Exported(inner, timestep.observation, timestep.action_mask)
+        rewards = self._to_all(timestep.reward)
+        dones = self._to_all(timestep.last) | {"__all__": timestep.last}
+        return self.get_obs(state), state, rewards, dones, self._info(timestep, action)
+
+    def get_obs(self, state: Exported) -> PerAgent:
+        return dict(zip(self.agents, state.observation, strict=True))
+
+    @partial(jax.jit, static_argnums=0)
+    def get_avail_actions(self, state: Exported) -> PerAgent:
+        return dict(zip(self.agents, state.action_mask, strict=True))
+
+    def get_legal_moves(self, state: Exported) -> PerAgent:
+        """The available actions, under the name that Hanabi has for them."""
+        return self.get_avail_actions(state)
+
+    def _to_all(self, value: Array) -> PerAgent:
+        return dict.fromkeys(self.agents, value)
+
+    def _info(self, timestep: TimeStep, action: Int[Array, " agent"]) -> dict[str, Any]:
+        # Per agent, because the scripts reshape or mask every entry as they do `returned_episode`.
+        entries = dict(zip(self.env.score_names, timestep.score, strict=True)) | {"discount": timestep.discount}
+        if timestep.macro is not None:
+            entries |= {"option": timestep.macro.active, "age": timestep.macro.age}
+        info: dict[str, Any] = {name: jnp.broadcast_to(value, self.num_agents) for name, value in entries.items()}
+        if timestep.macro is not None:
+            info["votes"] = self._votes(action)
+        if self.env.shaping_horizon > 0:
+            info["shaped_reward"] = self._to_all(timestep.shaped_reward)
+        return info
+
+    def _votes(self, action: Int[Array, " agent"]) -> Int[Array, " agent"]:
+        """How many agents chose the same option."""
+        is_vote = action >= self.env.num_actions - self.env.num_options
+        return jnp.where(is_vote, (action[:, None] == action[None]).sum(axis=1), 0)

@@ -1,0 +1,129 @@
+"""The card of an option set: a page from which a stranger learns what the options do and how to use them."""
+
+import re
+from collections.abc import Collection, Sequence
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.files import Json
+from cooptions.options.report import FeatureReport, OptionReport, markdown_table
+
+SIGNS = {"+": "-plus", "-": "-minus"}
+
+
+def card_files(names: Sequence[str]) -> dict[str, str]:
+    """A file name for each option's picture that is safe on all systems: `e1-plus.png` for `+e1`."""
+    files: dict[str, str] = {}
+    for name in names:
+        body, suffix = (name[1:], SIGNS[name[0]]) if name[:1] in SIGNS else (name, "")
+        stem = re.sub(r"[^a-z0-9]+", "-", body.lower()).strip("-")[:60] or "option"
+        candidates = [f"{stem}{suffix}.png", *(f"{stem}{suffix}-{i}.png" for i in range(2, len(names) + 1))]
+        files[name] = next(file for file in candidates if file not in files.values())
+    return files
+
+
+def card_markdown(
+    env: AbstractEnv,
+    reports: Sequence[OptionReport],
+    provenance: Json,
+    *,
+    pictures: Collection[str] = (),
+    scenario: str = "",
+) -> str:
+    """The page. `pictures` are the files of `card_files` that exist; `scenario` is the environment's name, if any."""
+    files = card_files([report.name for report in reports])
+    parts = [
+        _introduction(env, reports, scenario),
+        _usage(env, scenario),
+        _provenance(provenance),
+        *([_table(reports)] if reports else []),
+        *(_option(report, files[report.name], pictures) for report in reports),
+    ]
+    return "\n".join(parts)
+
+
+def _introduction(env: AbstractEnv, reports: Sequence[OptionReport], scenario: str) -> str:
+    features = ", ".join(f"{feature.name} ({feature.kind})" for feature in env.features)
+    return f"""# {len(reports) or "Some"} joint options for {scenario or _made(env)}
+
+A joint option is a behaviour that several agents begin, follow and end together. Each of these climbs (`+`) or
+descends (`-`) one eigenfunction of how the agents stand to one another, and ends where little is left to gain.
+They are for {env.num_agents} agents with {env.num_actions} actions each, whose states have the features {features}:
+
+    {_made(env)}
+
+Loading compares this with your environment, and every file with its SHA-256 in `manifest.json`; it runs no code.
+"""
+
+
+def _usage(env: AbstractEnv, scenario: str) -> str:
+    made, maker = _made(env), f"from {type(env).__module__} import {type(env).__name__}"
+    if scenario:
+        made, maker = f'make_env("{scenario}")', "from cooptions.envs import make_env"
+    elif "<" in made:  # it holds what cannot be written down, such as a function
+        made = f"...  # your {type(env).__name__}, made as above"
+    return f"""## Use
+
+```python
+{maker}
+from cooptions.options.macro import MacroEnv
+from cooptions.options.sharing.storage import load_option_set
+
+env = {made}
+options = load_option_set("path/to/this/directory", env)
+macro = MacroEnv(env, options)  # actions: the {env.num_actions} of the environment, then a vote for each option
+```
+"""
+
+
+def _provenance(provenance: Json) -> str:
+    """Everything that is told about the making, one line each."""
+    lines = [f"- {key}: {_inline(value)}\n" for key, value in provenance.items()]
+    return "## Made\n\n" + ("".join(lines) or "- no one noted how\n")
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {item}" for key, item in value.items())
+    return f"`{value}`"
+
+
+def _table(reports: Sequence[OptionReport]) -> str:
+    return f"""## Options
+
+Each was followed from {reports[0].num_starts} states that random play led to. The spread of a feature is the sum of
+the agents' distances to their median, or how many of them differ from the commonest value; its ratio is that of the
+means at the end and at the start, with a 95% bootstrap interval. Random play went from the same states for as many
+steps. The gain is what the option climbed, in standard deviations of its eigenfunction.
+
+Pictures show, on the left, what the option climbs (red is high) as the first agent moves while its teammates, the dots,
+stand still; on the right one roll-out from there, and the spread of each feature where it ended.
+
+{markdown_table(reports)}"""
+
+
+def _option(report: OptionReport, file: str, pictures: Collection[str]) -> str:
+    low, median, high = report.length_quartiles
+    gain = "" if report.mean_gain is None else f" Its gain is {report.mean_gain:+.2f}."
+    lines = [
+        f"### {report.name}: {report.description}\n",
+        f"It takes {report.mean_length:.1f} steps (quartiles {low:g}, {median:g}, {high:g}) and ends by itself in "
+        f"{report.share_terminated:.0%} of cases.{gain}\n",
+        *(f"- {_spread(feature)}" for feature in report.features),
+        *([f"\n![{report.name}](cards/{file})"] if file in pictures else []),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _spread(feature: FeatureReport) -> str:
+    if feature.ratio is None or feature.random_ratio is None:
+        return f"{feature.name}: no two agents differed in it at the start, at the end by {feature.end:.2f}"
+    return (
+        f"{feature.name}: the spread goes from {feature.start:.2f} to {feature.end:.2f}, a ratio of {feature.ratio}; "
+        f"with random play {feature.random_ratio}"
+    )
+
+
+def _made(env: AbstractEnv) -> str:
+    """How the environment is made, on one line."""
+    text = " ".join(repr(env).split())
+    return text if len(text) <= 300 else f"{text[:297]}..."

@@ -1,0 +1,201 @@
+"""Sealed directories: files that belong together, every byte of which is accounted for by a manifest.
+
+They may come from anyone, so reading one takes nothing for granted: each file is opened once, as a plain file of the
+size the manifest gives, and hashed before anything looks at it.
+"""
+
+import hashlib
+import json
+import math
+import os
+import re
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cooptions.errors import ArtifactError
+from cooptions.files import Json, write_bytes
+
+MANIFEST = "manifest.json"
+SAFE_NAME = re.compile(r"(?:[a-z]+/)?[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""Names that mean the same on every system; at most one folder deep."""
+
+LARGEST_MANIFEST = 1 << 20
+LARGEST_TOTAL = 1 << 28
+"""Bytes of all files together: as many as are hashed well within a second."""
+MOST_ENTRIES = 2000
+DEEPEST = 16
+"""Levels of lists and objects in a JSON file."""
+
+
+def write_sealed(path: Path, files: Mapping[str, bytes], *, kind: str) -> None:
+    """Write files and their manifest to a directory beside `path`, read it back, and only then give it its name.
+
+    What was at `path` before is replaced.
+    """
+    path = Path(os.path.realpath(path))
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    replaced = path.with_name(f".{path.name}.{os.getpid()}.replaced")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        for name, content in files.items():
+            _require_safe(path, name)
+            write_bytes(partial / name, content)
+        write_bytes(partial / MANIFEST, _manifest(files, kind))
+        read_sealed(partial, kind=kind)
+        if path.exists():
+            path.rename(replaced)
+        partial.rename(path)
+    except OSError as error:
+        raise ArtifactError(
+            f"{path}: cannot be written: {error.strerror}; what was there before is untouched"
+        ) from None
+    finally:
+        if replaced.exists() and not path.exists():
+            replaced.rename(path)
+        for leftover in (partial, replaced):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def read_sealed(path: Path, *, kind: str) -> dict[str, bytes]:
+    """The content of every file by name, or an `ArtifactError` if anything is missing, too much or changed."""
+    present = entries(path)
+    listed = _read_manifest(path, kind)
+    for name in listed:
+        if name not in present:
+            raise ArtifactError(f"{path / name}: missing, though the manifest names it; get the whole set again")
+    for name in sorted(present - {*listed, MANIFEST}):
+        raise ArtifactError(f"{path}: the manifest does not name the file {shown(name)}; remove it")
+    total = sum(entry["size"] for entry in listed.values())
+    if total > LARGEST_TOTAL:
+        raise ArtifactError(f"{path / MANIFEST}: {total} bytes of files, more than the {LARGEST_TOTAL} that are read")
+    contents = {}
+    for name, entry in listed.items():
+        content = read_plain(path / name, entry["size"])
+        if len(content) != entry["size"] or _digest(content) != entry["sha256"]:
+            raise ArtifactError(f"{path / name}: damaged: not the bytes of the manifest's SHA-256; get the set again")
+        contents[name] = content
+    return contents
+
+
+def read_plain(path: Path, largest: int) -> bytes:
+    """A file's content, if it is a plain file of at most that many bytes: no link, pipe or device."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read as a plain file: {error.strerror}") from None
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise ArtifactError(f"{path}: not a plain file")
+        if status.st_size > largest:
+            raise ArtifactError(f"{path}: damaged: {status.st_size} bytes, more than the {largest} there may be")
+        return file.read(largest + 1)
+
+
+def parse_json(path: Path, content: bytes) -> Json:
+    """A JSON object without infinite numbers, that nests no deeper than anyone needs."""
+    try:
+        value = json.loads(content, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ArtifactError(f"{path}: not JSON: {reason}") from None
+    if not isinstance(value, dict):
+        raise ArtifactError(f"{path}: must hold a JSON object, not {shown(value)}")
+    if _nests_deeper(value, DEEPEST):
+        raise ArtifactError(f"{path}: nests deeper than {DEEPEST} levels")
+    return value
+
+
+def canonical_json(value: Json) -> bytes:
+    """The one way in which a value is written."""
+    return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
+
+
+def shown(value: Any) -> str:
+    """A value of someone else's, fit to be printed: ASCII, one line, not long."""
+    text = json.dumps(value, default=repr)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _manifest(files: Mapping[str, bytes], kind: str) -> bytes:
+    listed = {name: {"sha256": _digest(content), "size": len(content)} for name, content in files.items()}
+    value = {"format": kind, "files": listed}
+    return canonical_json({**value, "sha256": _digest(canonical_json(value))})
+
+
+def _read_manifest(path: Path, kind: str) -> dict[str, Json]:
+    """The files of a manifest that is, to the byte, what `_manifest` writes."""
+    file = path / MANIFEST
+    content = read_plain(file, LARGEST_MANIFEST)
+    value = parse_json(file, content)
+    if value.get("format") != kind:
+        raise ArtifactError(f"{file}: its format is {shown(value.get('format'))}, this version reads {shown(kind)}")
+    sealed = {name: part for name, part in value.items() if name != "sha256"}
+    if canonical_json(value) != content or value.get("sha256") != _digest(canonical_json(sealed)):
+        raise ArtifactError(f"{file}: damaged: its own SHA-256 is not that of its content; get the set again")
+    listed = value.get("files")
+    if not isinstance(listed, dict) or set(value) != {"format", "files", "sha256"}:
+        raise ArtifactError(f"{file}: must hold format, files and sha256")
+    for name, entry in listed.items():
+        _require_safe(file, name)
+        if not _is_entry(entry):
+            raise ArtifactError(f"{file}: {shown(name)} needs a sha256 and a size, not {shown(entry)}")
+    return listed
+
+
+def _require_safe(path: Path, name: str) -> None:
+    if not SAFE_NAME.fullmatch(name) or name == MANIFEST:
+        raise ArtifactError(f"{path}: {shown(name)} is no name for a file of a set")
+
+
+def _is_entry(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and set(entry) == {"sha256", "size"}
+        and isinstance(entry["sha256"], str)
+        and type(entry["size"]) is int
+        and entry["size"] >= 0
+    )
+
+
+def entries(path: Path) -> set[str]:
+    """Every file below a directory; links, and folders in folders, are refused."""
+    found: set[str] = set()
+    waiting = [path]
+    try:
+        while waiting:
+            folder = waiting.pop()
+            with os.scandir(folder) as items:
+                for item in items:
+                    name = str(Path(item.path).relative_to(path))
+                    if item.is_symlink() or (folder != path and item.is_dir()):
+                        kind = "a link" if item.is_symlink() else "a folder in a folder"
+                        raise ArtifactError(f"{path}: {shown(name)} is {kind}, which no set has; remove it")
+                    if item.is_dir():
+                        waiting.append(Path(item.path))
+                    else:
+                        found.add(name)
+                    if len(found) + len(waiting) > MOST_ENTRIES:
+                        raise ArtifactError(f"{path}: more than {MOST_ENTRIES} files: not a set")
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from None
+    return found
+
+
+def _nests_deeper(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels == 0 or any(_nests_deeper(item, levels - 1) for item in inner)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is no finite number")
+    return number
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,298 @@
+"""Option sets as directories that can be shared: policies, what they are for, a card to read, a manifest over all.
+
+    policies.safetensors   the networks' weights, by name
+    option_set.json        the options, the networks' layers, the environment's fingerprint, provenance, reports
+    README.md, cards/      the card
+    manifest.json          size and SHA-256 of all these, and of itself
+
+Loading runs no code of the set's, and refuses whatever is not just what was saved for the same environment.
+"""
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from safetensors import SafetensorError, deserialize
+from safetensors.numpy import save as format_tensors
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.errors import ArtifactError, ConfigError, require
+from cooptions.files import Json, file_digest, fill, named_leaves
+from cooptions.learners.networks import Network, NetworkConfig, init_team
+from cooptions.options.base import Option
+from cooptions.options.option_set import OptionSet
+from cooptions.options.report import OptionReport
+from cooptions.options.sharing.cards import card_markdown
+from cooptions.options.sharing.sealed import (
+    MANIFEST,
+    canonical_json,
+    entries,
+    parse_json,
+    read_sealed,
+    shown,
+    write_sealed,
+)
+from cooptions.options.sharing.typed_json import read_typed
+
+FORMAT = "cooptions option set 1"
+POLICIES = "policies.safetensors"
+DESCRIPTION = "option_set.json"
+CARD = "README.md"
+PICTURES = "cards"
+
+KEPT = ("options", "max_steps", "epsilon", "fixed_last", "margin", "still_ends")
+"""Fields that an option set and its description have in common."""
+
+LARGEST_DESCRIPTION = 1 << 21
+MOST_LAYERS = 16
+WIDEST_LAYER = 1 << 16
+LONGEST_NAME = 100
+MOST_STEPS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Description:
+    """What `option_set.json` holds."""
+
+    options: tuple[Option, ...]
+    network: NetworkConfig
+    max_steps: int
+    epsilon: float
+    fixed_last: bool
+    margin: float
+    still_ends: bool
+    environment: dict
+    """The fingerprint of the environment that the options are for."""
+    provenance: dict
+    reports: tuple[OptionReport, ...]
+    """One for each option, or none."""
+
+    def __post_init__(self) -> None:
+        names = [option.name for option in self.options]
+        require(len(names) >= 1, "options must not be empty")
+        require(len(set(names)) == len(names), "options: two have the same name")
+        for option in self.options:
+            require(1 <= len(option.name) <= LONGEST_NAME, f"options: {option.name!r} is no name")
+            require(option.sign in (-1, 0, 1), f"option {option.name}: sign must be -1, 0 or 1, not {option.sign}")
+            require(option.eigenfunction >= 0, f"option {option.name}: eigenfunction must not be negative")
+        layers = (*self.network.hidden, *self.network.channels, *self.network.kernels)
+        require(len(layers) <= 3 * MOST_LAYERS, f"network: at most {MOST_LAYERS} layers of a kind are read")
+        require(all(1 <= size <= WIDEST_LAYER for size in layers), f"network: layers must be 1 to {WIDEST_LAYER} wide")
+        require(not self.network.recurrent, "network.recurrent: options have no memory")
+        require(1 <= self.max_steps <= MOST_STEPS, f"max_steps must be 1 to {MOST_STEPS}, not {self.max_steps}")
+        require(0 <= self.epsilon <= 1, f"epsilon must lie in [0, 1], not {self.epsilon}")
+        require(0 <= self.margin < math.inf, f"margin must be 0 or more, not {self.margin}")
+        require(
+            [report.name for report in self.reports] in ([], names),
+            "reports must be one for each option, in their order",
+        )
+
+
+def save_option_set(
+    path: Path | str,
+    option_set: OptionSet,
+    env: AbstractEnv,
+    reports: Sequence[OptionReport],
+    *,
+    provenance: Json,
+    pictures: Mapping[str, bytes] | None = None,
+    scenario: str = "",
+    overwrite: bool = False,
+) -> None:
+    """Write a directory that `load_option_set` reads, whole or not at all.
+
+    `pictures` are PNG files by name, as `cards.card_files` names them; `scenario` tells readers how to make the
+    environment. A directory with the same options is renewed; anything else there is refused, or, with
+    `overwrite`, replaced if it is an option set, even a damaged one.
+    """
+    path, pictures = Path(path), pictures or {}
+    description = Description(
+        **{name: getattr(option_set, name) for name in KEPT},
+        network=option_set.config,
+        environment=fingerprint(env),
+        provenance=provenance,
+        reports=tuple(reports),
+    )
+    arrays = {name: np.ascontiguousarray(leaf) for name, leaf in named_leaves(option_set.network)}
+    files = {
+        POLICIES: format_tensors(arrays),
+        DESCRIPTION: canonical_json(dataclasses.asdict(description)),
+        CARD: card_markdown(env, reports, provenance, pictures=pictures, scenario=scenario).encode(),
+        **{f"{PICTURES}/{name}": content for name, content in pictures.items()},
+    }
+    _restore(path, files, env)  # what could not be loaded is not saved
+    _require_replaceable(path, files, overwrite)
+    write_sealed(path, files, kind=FORMAT)
+
+
+def load_option_set(path: Path | str, env: AbstractEnv) -> OptionSet:
+    """The options in a directory, if it is whole and was saved for this environment."""
+    path = Path(path)
+    return _restore(path, read_sealed(path, kind=FORMAT), env)
+
+
+def load_reports(path: Path | str) -> tuple[OptionReport, ...]:
+    """What the options in a directory do, without their environment."""
+    path = Path(path)
+    return _describe(path, read_sealed(path, kind=FORMAT)).reports
+
+
+def fingerprint(env: AbstractEnv) -> Json:
+    """What an environment must agree in with the one that options were trained on, as plain JSON."""
+    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+    value = {
+        **_plain(env),
+        "num_agents": env.num_agents,
+        "num_actions": env.num_actions,
+        "features": [dataclasses.asdict(feature) for feature in env.features],
+        "agent_features": env.agent_features.tolist(),
+        "observation": {"shape": timestep.observation.shape, "dtype": timestep.observation.dtype.name},
+        "action_mask": {"shape": timestep.action_mask.shape},
+        **({"files": [file_digest(path) for path in env.files]} if env.files else {}),
+    }
+    return json.loads(json.dumps(value, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """A configuration as JSON. Of what has no JSON, functions leave their name, arrays their hash."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        array = np.ascontiguousarray(value)
+        return {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
+    if hasattr(value, "__qualname__"):
+        return value.__qualname__
+    name = {"class": type(value).__name__}
+    if dataclasses.is_dataclass(value):
+        return name | {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    scalars = {
+        key: item for key, item in getattr(value, "__dict__", {}).items() if isinstance(item, bool | int | float | str)
+    }
+    return name | _plain(scalars)
+
+
+def _restore(path: Path, files: Mapping[str, bytes], env: AbstractEnv) -> OptionSet:
+    """The option set that files describe, after every check that can be made without running it."""
+    description = _describe(path, files)
+    _require_same(path, description.environment, fingerprint(env))
+    for option in description.options:
+        if len(option.members) != env.num_agents:
+            raise ArtifactError(
+                f"{path / DESCRIPTION}: option {option.name}: {len(option.members)} members of {env.num_agents} agents"
+            )
+    return OptionSet(
+        **{name: getattr(description, name) for name in KEPT},
+        network=_networks(path, files, description, env),
+        config=description.network,
+        noop=env.noop,
+    )
+
+
+def _describe(path: Path, files: Mapping[str, bytes]) -> Description:
+    for name in (POLICIES, DESCRIPTION, CARD):
+        if name not in files:
+            raise ArtifactError(f"{path}: no {name}: not an option set")
+    for name in set(files) - {POLICIES, DESCRIPTION, CARD}:
+        if not name.startswith(f"{PICTURES}/"):
+            raise ArtifactError(f"{path / name}: no file of an option set; remove it and its entry in the manifest")
+    file = path / DESCRIPTION
+    if len(files[DESCRIPTION]) > LARGEST_DESCRIPTION:
+        raise ArtifactError(
+            f"{file}: {len(files[DESCRIPTION])} bytes, more than the {LARGEST_DESCRIPTION} there may be"
+        )
+    try:
+        return read_typed(Description, parse_json(file, files[DESCRIPTION]), f"{file}: description")
+    except ConfigError as error:
+        raise ArtifactError(f"{file}: {error}") from None
+
+
+def _networks(path: Path, files: Mapping[str, bytes], description: Description, env: AbstractEnv) -> Network:
+    """The weights, if they are those of the described networks and all finite."""
+    file = path / POLICIES
+    like = _expected(description, env)
+    try:
+        tensors = dict(deserialize(files[POLICIES]))
+    except SafetensorError as error:
+        raise ArtifactError(f"{file}: not a safetensors file: {shown(str(error))}") from None
+    shapes = {name: leaf.shape for name, leaf in named_leaves(like)}
+    for name in sorted(set(shapes) ^ set(tensors)):
+        problem = "missing" if name in shapes else "not of the described network"
+        raise ArtifactError(f"{file}: {shown(name)} is {problem}")
+    arrays = {}
+    for name, shape in shapes.items():
+        tensor = tensors[name]
+        if tensor["dtype"] != "F32" or tuple(tensor["shape"]) != shape:
+            there = f"{tensor['dtype']} {shown(tensor['shape'])}"
+            raise ArtifactError(f"{file}: {name} is {there}, expected F32 {list(shape)} for these options")
+        arrays[name] = np.frombuffer(tensor["data"], "<f4").reshape(shape)
+        if not np.isfinite(arrays[name]).all():
+            raise ArtifactError(f"{file}: {name} is not finite: training diverged, or the file is not as it was made")
+    return fill(like, arrays)
+
+
+def _expected(description: Description, env: AbstractEnv) -> Network:
+    """Shapes of the networks, without making them."""
+    num_outputs = env.num_actions + (not description.fixed_last)
+    keys = jax.ShapeDtypeStruct((len(description.options),), jax.random.key(0).dtype)
+    return jax.eval_shape(jax.vmap(lambda key: init_team(env, description.network, num_outputs, key=key)), keys)
+
+
+def _require_same(path: Path, there: Json, here: Json) -> None:
+    changes = list(dict.fromkeys(_differences(there, here)))
+    if changes:
+        raise ArtifactError(f"{path}: made for another environment: {'; '.join(changes[:8])}")
+
+
+def _differences(there: Any, here: Any, field: str = "") -> list[str]:
+    """Where two fingerprints differ, with both values."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        keys = dict.fromkeys([*here, *there])
+        pairs = [(f"{field}.{key}".strip("."), there.get(key), here.get(key)) for key in keys]
+    elif _are_records(there) and _are_records(here) and len(there) == len(here):
+        pairs = [(f"{field}[{i}]", *pair) for i, pair in enumerate(zip(there, here, strict=True))]
+    else:
+        same = type(there) is type(here) and there == here
+        return [] if same else [f"{shown(field)[1:-1]} is {shown(there)} there, {shown(here)} here"]
+    return [text for name, left, right in pairs for text in _differences(left, right, name)]
+
+
+def _are_records(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+
+
+def _require_replaceable(path: Path, files: Mapping[str, bytes], overwrite: bool) -> None:
+    """Refuse to replace other options unless told, and what is no option set in any case."""
+    present = entries(path) if path.exists() else set()
+    if not present:
+        return
+    if overwrite:
+        ours = {POLICIES, DESCRIPTION, CARD, MANIFEST}
+        foreign = sorted(name for name in present - ours if not name.startswith(f"{PICTURES}/"))
+        if foreign:
+            raise ArtifactError(f"{path}: not overwritten: {shown(foreign[0])} is no file of an option set")
+        return
+    try:
+        there = read_sealed(path, kind=FORMAT)
+    except ArtifactError as error:
+        raise ArtifactError(f"{error}; not overwritten: save elsewhere, or pass overwrite=True") from None
+    if _identity(path, there) != _identity(path, files):
+        raise ArtifactError(f"{path}: holds another option set; save elsewhere, or pass overwrite=True")
+
+
+def _identity(path: Path, files: Mapping[str, bytes]) -> tuple[bytes, Json]:
+    """What makes an option set this one: not who made it when, nor what was measured."""
+    value = parse_json(path / DESCRIPTION, files.get(DESCRIPTION, b"{}"))
+    return files.get(POLICIES, b""), {k: v for k, v in value.items() if k not in ("provenance", "reports")}

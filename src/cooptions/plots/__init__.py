@@ -1,0 +1,10 @@
+"""Pictures of states and numbers: arrays in, a figure or frames out."""
+
+import cooptions.plots.looks  # noqa: F401  (registers the look of each environment)
+from cooptions.plots.frames import Floor as Floor
+from cooptions.plots.frames import floor as floor
+from cooptions.plots.frames import frames as frames
+from cooptions.plots.gif import add_captions as add_captions
+from cooptions.plots.gif import save_gif as save_gif
+from cooptions.plots.gif import step_captions as step_captions
+from cooptions.plots.rollout import Rollout as Rollout

@@ -1,0 +1,129 @@
+"""Learning curves and option counts: interquartile means with their 95% intervals, one panel for each scenario."""
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from cooptions.errors import require
+from cooptions.scores.comparison import compare
+from cooptions.scores.statistics import Bootstrap, Scores, iqm_curve
+
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's colours, which the colour-blind can tell apart, less yellow, which paper swallows."""
+DASHES = ("-", "--", ":")
+"""The palette is gone through once with each: 21 methods."""
+
+Style = dict[str, str]
+
+
+def method_styles(names: Iterable[str]) -> dict[str, Style]:
+    """A colour and dash for each method, in order. Made once from all names, it keeps them alike in several figures."""
+    distinct = list(dict.fromkeys(names))
+    pairs = [(dash, colour) for dash in DASHES for colour in PALETTE]
+    require(len(distinct) <= len(pairs), f"names: at most {len(pairs)} methods can be told apart, not {len(distinct)}")
+    return {name: {"color": colour, "linestyle": dash} for name, (dash, colour) in zip(distinct, pairs, strict=False)}
+
+
+def plot_learning_curves(
+    scores: Sequence[Scores],
+    *,
+    styles: Mapping[str, Style] | None = None,
+    title: str = "",
+    bootstrap: Bootstrap = Bootstrap(),
+) -> Figure:
+    """A panel for each scenario and metric; a line and a shaded interval for each method."""
+    require(len(scores) > 0, "scores: none were given to draw")
+    styles = styles or method_styles(each.name for each in scores)
+    panels = _grouped(((each.scenario, each.metric), each) for each in scores)
+    canvas, axes = _canvas(len(panels), title)
+    for ax, ((scenario, metric), methods) in zip(axes, panels.items(), strict=True):
+        for each in methods:
+            _draw_curve(ax, each, styles[each.name], bootstrap)
+        ax.set(title=scenario, xlabel="environment steps (millions)", ylabel=_label(metric))
+        _finish(ax, {each.name: each for each in methods})
+    names = list(dict.fromkeys(each.name for each in scores))
+    lines = [Line2D([], [], **styles[name], label=name) for name in names]
+    num_rows = -(-len(names) // (3 * _num_columns(len(panels))))
+    canvas.legend(
+        handles=lines, loc="outside lower center", ncols=-(-len(names) // num_rows), frameon=False, fontsize=8
+    )
+    return canvas
+
+
+def plot_option_counts(
+    counted: Sequence[tuple[int, Scores]], *, last: int = 1, title: str = "", bootstrap: Bootstrap = Bootstrap()
+) -> Figure:
+    """A panel for each scenario and metric; for each number of options a bar with its interval, at training's end.
+
+    The paper's error bars are standard deviations; these are 95% intervals, as everywhere here.
+    """
+    require(len(counted) > 0, "counted: no scores were given to draw")
+    panels = _grouped(((each.scenario, each.metric), (count, each)) for count, each in counted)
+    canvas, axes = _canvas(len(panels), title)
+    for index, (ax, ((scenario, metric), bars)) in enumerate(zip(axes, panels.items(), strict=True)):
+        bars = sorted(bars, key=lambda bar: bar[0])
+        rows = compare([each for _, each in bars], last=last, bootstrap=bootstrap)
+        heights = np.array([row.iqm.value for row in rows])
+        reach = np.abs(np.array([[row.iqm.low, row.iqm.high] for row in rows]).T - heights)
+        ax.bar(range(len(bars)), heights, width=0.65, color=PALETTE[index % len(PALETTE)], alpha=0.8)
+        known = np.flatnonzero(~np.isnan(reach).any(axis=0))
+        ax.errorbar(known, heights[known], yerr=reach[:, known], fmt="none", ecolor="black", elinewidth=1, capsize=3)
+        ax.set_xticks(range(len(bars)), [str(count) for count, _ in bars])
+        ax.set(title=scenario, xlabel="number of options", ylabel=_label(metric))
+        _finish(ax, {f"{count} options": each for count, each in bars})
+    return canvas
+
+
+def _draw_curve(ax: Axes, scores: Scores, style: Style, bootstrap: Bootstrap) -> None:
+    curve = iqm_curve(scores, bootstrap=bootstrap)
+    millions = curve.steps / 1e6
+    ax.fill_between(millions, curve.low, curve.high, color=style["color"], alpha=0.18, linewidth=0)
+    ax.plot(millions, curve.iqm, **style, linewidth=1.4, marker="o" if len(millions) == 1 else None, markersize=4)
+
+
+def _finish(ax: Axes, drawn: Mapping[str, Scores]) -> None:
+    """Quiet axes, from 0 where no score is negative, and a note of every seed that was left out."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="0.9", linewidth=0.6)
+    ax.set_axisbelow(True)
+    if all((each.kept >= 0.0).all() for each in drawn.values()):
+        ax.set_ylim(bottom=0.0)
+    lost = [
+        f"{name} {each.diverged.sum()} of {len(each.values)}" for name, each in drawn.items() if each.diverged.any()
+    ]
+    if lost:
+        note = textwrap.fill(f"diverged seeds, left out: {', '.join(lost)}", width=45)
+        ax.set_xlabel(f"{ax.get_xlabel()}\n{note}")
+
+
+def _canvas(num_panels: int, title: str) -> tuple[Figure, list[Axes]]:
+    """A figure with as many axes as panels."""
+    columns = _num_columns(num_panels)
+    rows = -(-num_panels // columns)
+    canvas = Figure(figsize=(3.2 * columns + 0.3, 2.5 * rows + 0.4), layout="constrained")
+    axes = canvas.subplots(rows, columns, squeeze=False).ravel()
+    for ax in axes[num_panels:]:
+        ax.remove()
+    if title:
+        canvas.suptitle(title)
+    return canvas, list(axes[:num_panels])
+
+
+def _num_columns(num_panels: int) -> int:
+    """At most three panels in a row; four make a square."""
+    return 2 if num_panels == 4 else min(num_panels, 3)
+
+
+def _grouped(pairs: Iterable[tuple]) -> dict:
+    groups: dict = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
+
+
+def _label(metric: str) -> str:
+    return f"{metric.replace('_', ' ')} (IQM)"

@@ -1,0 +1,183 @@
+"""Pictures of states. An environment may have its own way of being drawn; any other is drawn from its features."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float, Integer, UInt8
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.errors import require
+from cooptions.plots import colours
+from cooptions.plots.sprites import Sprite, box, disc, mosaic, opaque, paste, sprite, stripes, text
+from cooptions.types import Feature
+
+SIDE = 384
+"""About how many pixels the longer side of a picture has."""
+
+CONTINUOUS_CELLS = 15
+"""How many cells long a continuous feature is drawn."""
+
+
+@functools.singledispatch
+def frames(env: AbstractEnv, states: Any) -> UInt8[np.ndarray, "time height width 3"]:
+    """One picture for each of `states`, whose leading axis is time.
+
+    An environment's own look is registered with `frames.register`. This is the look of all others: a dot for
+    each agent at its first two features, on the same axes as the maps of eigenfunctions (the first runs
+    downwards), or a bar for each agent if there is only one feature.
+    """
+    lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(states)}
+    require(len(lengths) == 1 and () not in lengths, "states: give those of one roll-out, stacked along a leading axis")
+    agent_states = np.asarray(jax.jit(jax.vmap(env.agent_states))(states))
+    places = np.stack([unit(feature, agent_states[..., i]) for i, feature in enumerate(env.features[:2])], axis=-1)
+    return _dots(env, places) if places.shape[-1] == 2 else _bars(places[..., 0])
+
+
+@dataclass(frozen=True, eq=False)
+class Floor:
+    """What agents walk on, seen from above, and which of their features are the row and the column."""
+
+    row: int
+    column: int
+    walls: Bool[np.ndarray, "rows columns"]
+    picture: UInt8[np.ndarray, "height width 3"] | None = None
+    """What stands there, spread over the whole floor; None is plain, with its walls."""
+
+    def places(self, features: tuple[Feature, ...], states: Float[np.ndarray, "*batch feature"]) -> np.ndarray:
+        """Float[*batch, 2]: row and column of single-agent states; the middle of the first cell is (0, 0)."""
+        axes = [unit(features[axis], states[..., axis]) for axis in (self.row, self.column)]
+        return np.stack(axes, axis=-1) * self.walls.shape - 0.5
+
+
+@functools.singledispatch
+def floor(env: AbstractEnv) -> Floor | None:
+    """The floor of an environment, None if its agents' states do not say where on a plane they are."""
+    if len(env.features) < 2 or any(feature.kind == "categorical" for feature in env.features[:2]):
+        return None
+    return Floor(row=0, column=1, walls=np.zeros([num_cells(feature) for feature in env.features[:2]], bool))
+
+
+def num_cells(feature: Feature) -> int:
+    """Into how many cells a feature's axis is cut."""
+    return feature.size if feature.discrete else CONTINUOUS_CELLS
+
+
+def limits(feature: Feature) -> tuple[float, float]:
+    """The ends of a feature's axis: a discrete value is a cell of width 1."""
+    return (-0.5, feature.size - 0.5) if feature.discrete else (feature.low, feature.high)
+
+
+def unit(feature: Feature, values: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
+    """Values along a feature's axis, from 0 to 1; what leaves the axis stays at its end."""
+    low, high = limits(feature)
+    return np.clip((values - low) / (high - low), 0.0, 1.0)
+
+
+def ring(num: int) -> Float[np.ndarray, "num 2"]:
+    """Places on a circle of radius 1, turned such that no two share a row or a column; one alone is the centre."""
+    if num == 1:
+        return np.zeros((1, 2))
+    turn = 0.125 if num % 2 else 0.2
+    angle = 2 * np.pi * (np.arange(num) + turn) / num
+    return np.stack([np.sin(angle), np.cos(angle)], axis=-1)
+
+
+def striped(env: AbstractEnv) -> Bool[np.ndarray, " agent"]:
+    """Which agents are drawn with stripes: those that lack a feature (the paper's type 1)."""
+    return ~np.asarray(env.agent_features).all(axis=1)
+
+
+def tile_size(height: int, width: int) -> int:
+    """Pixels of a cell's side; even, so that it has a middle."""
+    return int(np.clip(SIDE // max(height, width), 12, 64)) // 2 * 2
+
+
+@functools.lru_cache(maxsize=512)
+def agent_sprite(agent: int, size: int, *, label: str = "", stripe: bool = False) -> Sprite:
+    """An agent as a disc in its colour."""
+    colour = colours.agent_colour(agent)
+    inner = disc(size, radius=0.40)
+    layers = [(disc(size, radius=0.46), colours.INK), (inner, colour)]
+    if stripe:
+        layers.append((inner * stripes(size), colours.WHITE))
+    if label:
+        layers.append((text(size, label, 0.56), colours.ink_on(colour)))
+    return sprite(size, *layers)
+
+
+def draw_team(
+    image: UInt8[np.ndarray, "height width 3"],
+    cells: Integer[np.ndarray, "agent 2"],
+    tile: int,
+    look: Callable[[int, int], Sprite],
+) -> None:
+    """Draw agent i as `look(i, size)` into its cell; agents that share a cell are drawn smaller, side by side."""
+    _, group = np.unique(cells, axis=0, return_inverse=True)
+    group = group.reshape(-1)
+    for members in (np.flatnonzero(group == index) for index in range(group.max() + 1)):
+        size = tile if len(members) == 1 else round(tile * max(0.42, 0.80 - 0.05 * len(members))) // 2 * 2
+        for agent, offset in zip(members, ring(len(members)) * (tile - size) / 2, strict=True):
+            paste(image, look(int(agent), size), (cells[agent] + 0.5) * tile + offset)
+
+
+def floor_tiles(size: int) -> UInt8[np.ndarray, "2 size size 3"]:
+    """A free cell and a wall."""
+    inside = box(size, 0.5 / size, 0.5 / size, 1 + 1 / size, 1 + 1 / size)
+    free = opaque(sprite(size, (inside, colours.FLOOR)), colours.LINE)
+    return np.stack([free, np.broadcast_to(np.array(colours.WALL, np.uint8), (size, size, 3))])
+
+
+def framed(images: UInt8[np.ndarray, "time height width 3"]) -> UInt8[np.ndarray, "time height_ width_ 3"]:
+    """Pictures with a thin border of the walls' colour."""
+    padded = np.pad(images, ((0, 0), (2, 2), (2, 2), (0, 0)))
+    border = np.pad(np.zeros(images.shape[1:3], bool), 2, constant_values=True)
+    padded[:, border] = colours.WALL
+    return padded
+
+
+def _dots(env: AbstractEnv, places: Float[np.ndarray, "time agent 2"]) -> UInt8[np.ndarray, "time height width 3"]:
+    height, width = _plane(env.features)
+    size = int(np.clip(min(height, width) // 8, 10, 28)) // 2 * 2
+    images = np.tile(np.array(colours.FLOOR, np.uint8), (len(places), height + size, width + size, 1))
+    stripe = striped(env)
+    for image, row in zip(images, places * [height, width] + size / 2, strict=True):
+        for agent, centre in enumerate(row):
+            paste(image, agent_sprite(agent, size, stripe=bool(stripe[agent])), centre)
+    return framed(images)
+
+
+def _plane(features: tuple[Feature, ...]) -> tuple[int, int]:
+    """Pixels of a picture with the proportions of the first two features, within reason."""
+    spans = np.array([high - low for low, high in map(limits, features[:2])])
+    alike = len({feature.kind for feature in features[:2]}) == 1
+    height, width = np.rint(SIDE * np.clip(spans / spans.max(), 0.25, 1.0)).astype(int) if alike else (SIDE, SIDE)
+    return int(height), int(width)
+
+
+def _bars(values: Float[np.ndarray, "time agent"]) -> UInt8[np.ndarray, "time height width 3"]:
+    time, num_agents = values.shape
+    height, bar = SIDE // 2, max(SIDE // (2 * num_agents), 4)
+    images = np.tile(np.array(colours.FLOOR, np.uint8), (time, height, 2 * bar * num_agents, 1))
+    filled = np.arange(height)[::-1] < np.maximum(np.rint(values * height), 2)[..., None]  # [time, agent, height]
+    for agent in range(num_agents):
+        left = 2 * bar * agent + bar // 2
+        images[:, :, left : left + bar][filled[:, agent]] = colours.agent_colour(agent)
+    return framed(images)
+
+
+def walled(walls: Bool[np.ndarray, "row column"], tile: int) -> UInt8[np.ndarray, "height width 3"]:
+    """The picture of an empty floor."""
+    return mosaic(floor_tiles(tile), walls.astype(int))
+
+
+def check_time(env: AbstractEnv, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """Refuse states that do not lead with a time axis, or are of another environment."""
+    require(
+        shape[1:] == expected and len(shape) == len(expected) + 1,
+        f"states: {type(env).__name__} is drawn from places of shape [time, {', '.join(map(str, expected))}], "
+        f"not {list(shape)}; give those of one roll-out, stacked along a leading axis",
+    )

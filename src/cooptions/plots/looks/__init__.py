@@ -1,0 +1,3 @@
+"""How each environment looks; one file each."""
+
+from cooptions.plots.looks import grid, lbf, overcooked  # noqa: F401

@@ -1,0 +1,114 @@
+"""Methods side by side: a table of final scores, and the marl-eval JSON format."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from cooptions.errors import require
+from cooptions.files import write_bytes
+from cooptions.scores.statistics import Bootstrap, Estimate, Scores, final_iqm, probability_of_improvement
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a comparison: the end of one method's training in one scenario."""
+
+    scenario: str
+    metric: str
+    method: str
+    iqm: Estimate
+    num_seeds: int
+    num_diverged: int
+    num_steps: int
+
+
+def compare(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = Bootstrap()) -> list[Row]:
+    """One row for each method and scenario, in the order given."""
+    return [
+        Row(
+            each.scenario,
+            each.metric,
+            each.name,
+            final_iqm(each, last=last, bootstrap=bootstrap),
+            num_seeds=len(each.kept),
+            num_diverged=int(each.diverged.sum()),
+            num_steps=int(each.steps[-1]),
+        )
+        for each in scores
+    ]
+
+
+def improvements(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = Bootstrap()) -> list[str]:
+    """How likely a seed of each method ends above one of the first that was given for its scenario, where there are
+    seeds enough for an interval."""
+    first: dict[tuple[str, str], Scores] = {}
+    lines = []
+    for each in scores:
+        base = first.setdefault((each.scenario, each.metric), each)
+        if each is not base and min(len(each.kept), len(base.kept)) > 1:
+            found = probability_of_improvement([each], [base], last=last, bootstrap=bootstrap)
+            lines.append(f"{each.scenario}: {each.name} ends above {base.name} with probability {found}")
+    return lines
+
+
+def rich_table(rows: Sequence[Row]) -> Table:
+    """The comparison for a terminal."""
+    table = Table(*_HEADINGS)
+    for row in rows:
+        table.add_row(*map(Text, _cells(row)))
+    return table
+
+
+def markdown_table(rows: Sequence[Row]) -> str:
+    """The comparison for a page."""
+    lines = [_HEADINGS, ["---"] * len(_HEADINGS), *([cell.replace("|", "\\|") for cell in _cells(row)] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def marl_eval_json(scores: Sequence[Scores]) -> dict[str, Any]:
+    """The scores as marl-eval reads them: environment, task, algorithm, seed, step, metric, list of episodes.
+
+    Metrics of one method and scenario are merged. Diverged seeds are left out; marl-eval asks for the same seeds from
+    every method and says so itself. `absolute_metrics` hold the last checkpoint's episodes, as there is no evaluation
+    of the best one on fresh episodes. Its order of steps is the order of keys: write it with `save_marl_eval`.
+    """
+    tree: dict[str, Any] = {}
+    for each in scores:
+        require("," not in each.name, f"name {each.name!r}: marl-eval allows no comma in a method's name")
+        family, _, task = each.scenario.partition("-")
+        runs = tree.setdefault(family, {}).setdefault(task or family, {}).setdefault(each.name, {})
+        alike = [other for other in scores if (other.name, other.scenario) == (each.name, each.scenario)]
+        require(
+            all(np.array_equal(other.steps, each.steps) and len(other.values) == len(each.values) for other in alike),
+            f"the metrics of {each.name} in {each.scenario} have different steps or seeds",
+        )
+        require(
+            len({other.metric for other in alike}) == len(alike),
+            f"{each.name} in {each.scenario}: {each.metric} was given twice; give each run another name",
+        )
+        diverged = np.any([other.diverged for other in alike], axis=0)
+        for seed in np.flatnonzero(~diverged):
+            run = runs.setdefault(f"seed_{seed}", {})
+            for index, (step, episodes) in enumerate(zip(each.steps, each.values[seed], strict=True)):
+                run.setdefault(f"step_{index}", {"step_count": int(step)})[each.metric] = episodes.tolist()
+            run.setdefault("absolute_metrics", {})[each.metric] = each.values[seed, -1].tolist()
+    return tree
+
+
+def save_marl_eval(path: Path, scores: Sequence[Scores]) -> None:
+    """Write `marl_eval_json`, keys in their order."""
+    write_bytes(path, json.dumps(marl_eval_json(scores), allow_nan=False).encode())
+
+
+_HEADINGS = ("scenario", "metric", "method", "IQM [95% interval]", "seeds", "steps")
+
+
+def _cells(row: Row) -> list[str]:
+    seeds = f"{row.num_seeds} ({row.num_diverged} diverged)" if row.num_diverged else str(row.num_seeds)
+    return [row.scenario, row.metric, row.method, str(row.iqm), seeds, f"{row.num_steps / 1e6:.4g}M"]

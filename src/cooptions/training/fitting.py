@@ -1,0 +1,59 @@
+"""Fitting one swappable part of discovery, for every seed at once."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import jax
+from jaxtyping import Array, Key, PRNGKeyArray
+
+from cooptions.training.loop import Metrics, train
+from cooptions.training.progress import Progress
+
+
+@runtime_checkable
+class Part(Protocol):
+    """A representation or a Laplacian: a frozen dataclass of hyperparameters with these pure functions.
+
+    `num_steps` is 0 where `init` is already the answer, in closed form.
+    """
+
+    @property
+    def num_steps(self) -> int: ...
+
+    def init(self, data: Any, *, key: PRNGKeyArray) -> Any: ...
+
+    def step(self, state: Any, data: Any, *, key: PRNGKeyArray) -> tuple[Any, Metrics]: ...
+
+
+@partial(jax.jit, static_argnums=0)
+def _init_seeds(part: Part, keys: Key[Array, " seed"], data: Any) -> Any:
+    return jax.vmap(lambda key, data: part.init(data, key=key))(keys, data)
+
+
+def fit(
+    part: Part,
+    data: Any,
+    keys: Key[Array, " seed"],
+    *,
+    name: str,
+    directory: Path | None = None,
+    progress: Progress | None = None,
+) -> Any:
+    """The part's final state, seeds on the leading axis."""
+    if part.num_steps == 0:
+        with (progress or Progress.silent()).stage(name, 1) as show:
+            state = jax.block_until_ready(_init_seeds(part, keys, data))
+            show.advance(1, {})
+        return state
+    chunk_steps = max(1, part.num_steps // 50)
+    return train(
+        part,
+        data,
+        keys,
+        name=name,
+        num_steps=part.num_steps,
+        chunk_steps=chunk_steps,
+        directory=directory,
+        progress=progress,
+    ).state

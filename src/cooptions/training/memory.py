@@ -1,0 +1,49 @@
+"""How much memory a stage of training takes, before it is compiled."""
+
+import os
+from typing import Any
+
+import jax
+from jaxtyping import Array, Key
+
+from cooptions.errors import ConfigError
+from cooptions.training.liveness import array_bytes, working_bytes
+from cooptions.training.loop import Stage
+from cooptions.training.progress import Progress
+
+TRIFLE = 2_000_000
+"""Bytes of state and data below which nobody needs to know what a step holds: to find out takes some seconds."""
+
+
+def stage_bytes(stage: Stage, data: Any, keys: Key[Array, " seed"]) -> int:
+    """Bytes of the training state and the data of all seeds, and of what a step holds, where that may matter."""
+    state = jax.eval_shape(jax.vmap(lambda key, data: stage.init(data, key=key)), keys, data)
+    lasting = tree_bytes((state, data))
+    if not TRIFLE < lasting < device_bytes():
+        return lasting
+    step = jax.vmap(lambda state, data, key: stage.step(state, data, key=key))
+    return lasting + working_bytes(step, state, data, keys)
+
+
+def tree_bytes(tree: Any) -> int:
+    return sum(array_bytes(leaf) for leaf in jax.tree.leaves(tree) if hasattr(leaf, "dtype"))
+
+
+def device_bytes() -> int:
+    """What the device can hold: its own limit, or this machine's memory."""
+    stats = jax.devices()[0].memory_stats() or {}
+    return stats.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def require_fits(
+    stage: Stage, data: Any, keys: Key[Array, " seed"], name: str, *, shrink: str, progress: Progress | None = None
+) -> int:
+    """Say how much a stage will take, and refuse what cannot fit with the fields that would make it smaller."""
+    needed, held = stage_bytes(stage, data, keys), device_bytes()
+    if progress is not None:
+        progress.console.print(f"{name:>12} needs {needed / 1e9:.2f} GB of {held / 1e9:.0f} GB")
+    if needed > 0.9 * held:
+        raise ConfigError(
+            f"{name}: needs {needed / 1e9:.1f} GB, the device has {held / 1e9:.1f} GB; make {shrink} smaller"
+        )
+    return needed

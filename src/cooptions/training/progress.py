@@ -1,0 +1,70 @@
+"""Progress on a terminal: a bar with steps per second and time left, or a line now and then where there is none."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
+
+from cooptions.training.tracking import AbstractTracker, NoTracker
+
+
+class Progress:
+    """Shows the stages of a run, one after the other, on a terminal, and to a tracker if there is one."""
+
+    def __init__(self, console: Console, tracker: AbstractTracker | None = None) -> None:
+        self.console = console
+        self.tracker = tracker or NoTracker()
+
+    @classmethod
+    def silent(cls) -> "Progress":
+        return cls(Console(quiet=True))
+
+    def warn(self, message: str) -> None:
+        self.console.print(f"[yellow]warning:[/] {message}")
+
+    @contextlib.contextmanager
+    def stage(self, name: str, num_steps: int, done: int = 0) -> Iterator["StageProgress"]:
+        columns = (
+            TextColumn("{task.description:>12}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[speed]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+        )
+        with RichProgress(*columns, console=self.console, disable=not self.console.is_terminal) as bars:
+            task = bars.add_task(name, total=num_steps, completed=done, speed="", note="")
+            yield StageProgress(self.console, bars, task, name, num_steps, done)
+
+
+class StageProgress:
+    """Progress of one stage."""
+
+    def __init__(
+        self, console: Console, bars: RichProgress, task: TaskID, name: str, num_steps: int, done: int
+    ) -> None:
+        self.console, self.bars, self.task = console, bars, task
+        self.name, self.num_steps, self.done = name, num_steps, done
+        self.begun, self.begun_at = time.monotonic(), done
+        self.spoken = self.begun
+
+    def advance(self, steps: int, metrics: dict[str, np.ndarray]) -> None:
+        self.done += steps
+        now = time.monotonic()
+        speed = f"{(self.done - self.begun_at) / max(now - self.begun, 1e-9):,.0f} steps/s"
+        told = sorted(metrics.items(), key=lambda item: not item[0].startswith("evaluated"))[:3]
+        note = ", ".join(f"{key} {_mean(value):.3g}" for key, value in told)
+        self.bars.update(self.task, completed=self.done, speed=speed, note=note)
+        if not self.console.is_terminal and (now - self.spoken > 10 or self.done == self.num_steps):
+            self.spoken = now
+            self.console.print(f"{self.name:>12} {self.done}/{self.num_steps}  {speed}  {note}")
+
+
+def _mean(value: Any) -> float:
+    finite = np.asarray(value)[np.isfinite(value)]
+    return float(finite.mean()) if finite.size else float("nan")

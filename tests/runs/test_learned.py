@@ -1,0 +1,102 @@
+"""What a run learned: scores on disk, comparisons, fresh episodes, through the command line."""
+
+import json
+
+import numpy as np
+import pytest
+
+from cooptions.cli.main import main
+from cooptions.scores.statistics import load_scores
+
+TINY = [
+    *("--learning.learner.steps", "1640", "--learning.learner.num-envs", "4", "--learning.learner.rollout", "10"),
+    *(
+        "--learning.learner.batch",
+        "4",
+        "--learning.learner.capacity",
+        "400",
+        "--learning.learner.learning-starts",
+        "80",
+    ),
+    *("--learning.learner.network.hidden", "8", "8", "--learning.evaluations", "2", "--learning.episodes", "3"),
+]
+
+
+TRAIN = ["train", "lbf-5x5-2p-1f", "--method", "iql+handmade", "--seeds", "2", *TINY, "--out"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """IQL with hand-made options on a tiny foraging task."""
+    path = tmp_path_factory.mktemp("runs") / "run"
+    main([*TRAIN, str(path)])
+    return path
+
+
+def test_training_leaves_scores_of_every_episode(run):
+    scores = load_scores(run / "scores" / "percent_eaten.safetensors")
+    assert (scores.name, scores.scenario) == ("iql+handmade", "lbf-5x5-2p-1f")
+    assert scores.values.shape == (2, 2, 3)
+    assert scores.steps.tolist() == [800, 1600]
+    assert set(np.unique(scores.values)) <= {0.0, 100.0}
+    returns = load_scores(run / "scores" / "return.safetensors")
+    np.testing.assert_allclose(returns.values * 100, scores.values, atol=1e-4)
+    assert (run / "figures" / "learning.png").exists()
+
+
+def test_team_with_options_follows_them_and_nothing_is_discovered(run):
+    rows = [json.loads(line) for line in (run / "metrics" / "learning.jsonl").read_text().splitlines()]
+    assert min(rows[0]["led"]) > 0.005
+    assert list(json.loads((run / "manifest.json").read_text())) == ["learning"]
+
+
+def test_comparison_is_a_table_curves_and_marl_eval_json(run, tmp_path, capsys):
+    main(["compare", str(run), "--out", str(tmp_path), "--marl-eval", str(tmp_path / "marl.json")])
+    shown = capsys.readouterr().out
+    assert "iql+handmade" in shown
+    assert "percent_eaten" in shown
+    assert (tmp_path / "curves.png").exists()
+    tree = json.loads((tmp_path / "marl.json").read_text())
+    assert list(tree["lbf"]["5x5-2p-1f"]) == ["iql+handmade"]
+    main(["compare", str(run), str(run), "--out", str(tmp_path), "--metric", "return", "--names", "a", "b"])
+    shown = capsys.readouterr().out
+    assert "return" in shown
+    assert "lbf-5x5-2p-1f: b ends above a with probability 0.5" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "run"], "several runs are called iql+handmade; give --names"),
+        (["run", "--metric", "apples"], "has no 'apples'; there are percent_eaten, return"),
+        (["run", "--names", "a", "b"], "names: one for each of 1 runs, not 2"),
+        (["run", "missing"], "no scores; `cooptions train"),
+    ],
+)
+def test_wrong_comparisons_say_what_to_do(run, arguments, message, capsys):
+    words = [str(run.with_name(word)) if word in ("run", "missing") else word for word in arguments]
+    with pytest.raises(SystemExit) as stopped:
+        main(["compare", *words])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_final_policies_play_fresh_episodes(run, capsys):
+    """After as many steps as they were trained for, which may be fewer than was asked for."""
+    main(["evaluate", str(run), "--episodes", "20"])
+    told = capsys.readouterr().out
+    assert "percent_eaten" in told
+    assert "iql+handmade" in told
+    assert "0.0016M" in told
+
+
+def test_finished_training_is_not_repeated(run):
+    before = (run / "learning.safetensors").stat().st_mtime_ns
+    main([*TRAIN, str(run)])
+    assert (run / "learning.safetensors").stat().st_mtime_ns == before
+
+
+def test_method_of_discovery_alone_is_no_way_to_learn(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "lbf-5x5-2p-1f", "--method", "hit", "--out", str(tmp_path)])
+    assert "method: unknown 'hit'; there are iql, vdn, iql-ns, vdn-ns, iql-ln, vdn-ln" in capsys.readouterr().err
