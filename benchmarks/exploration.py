@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import tyro
 from jaxtyping import Array, PRNGKeyArray
 
-from cooptions.envs import make_env
 from cooptions.envs.rollout import Runners, advance, start
+from cooptions.envs.scenarios import make_env
 from cooptions.learners.acting import leading_option
 from cooptions.learners.exploration import ChoiceConfig, choose
 from cooptions.options.handmade import handmade_options

@@ -20,9 +20,9 @@ import jax.numpy as jnp
 import tyro
 from jaxtyping import Array, Bool, PRNGKeyArray
 
-from cooptions.envs import make_env
 from cooptions.envs.adapters.quiet import quiet_import
 from cooptions.envs.rollout import Runners, start
+from cooptions.envs.scenarios import make_env
 from cooptions.learners.exploration import ChoiceConfig, choose
 from cooptions.options.macro import MacroConfig, MacroEnv
 from cooptions.runs.directory import provenance

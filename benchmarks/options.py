@@ -17,14 +17,15 @@ import tyro
 from rich.console import Console
 
 from cooptions.discovery.oracles.option_values import joint_model, optimal_values, policy_values, step_rewards
-from cooptions.files import config_json, write_json
+from cooptions.files import encode, write_json
 from cooptions.options.option_set import OptionSet
 from cooptions.options.report import report_options
 from cooptions.options.task import OptionTask, collect_starts
 from cooptions.options.train import recipe, values_at
 from cooptions.runs.config import Config
 from cooptions.runs.directory import open_run, provenance
-from cooptions.runs.presets import METHODS, preset, with_parts
+from cooptions.runs.paper import METHODS
+from cooptions.runs.presets import preset, with_parts
 from cooptions.runs.stages import option_tasks_of, options_stage, stage_configs
 from cooptions.training.progress import Progress
 
@@ -197,7 +198,7 @@ def main(arguments: Arguments) -> None:
     for row in arguments.only or ROWS:
         config = configuration(row, arguments)
         result = measure(config, arguments.num_starts, console, arguments.runs and arguments.runs / row)
-        write_json(arguments.out / f"{row}.json", {"config": config_json(config), **result, "made_by": provenance()})
+        write_json(arguments.out / f"{row}.json", {"config": encode(config), **result, "made_by": provenance()})
         shares = result.get("share_of_optimal")
         print(row, json.dumps({"seconds": result["seconds"], "share_of_optimal": shares}))
 

@@ -13,7 +13,8 @@ from benchmarks.on_the_way import mean_until_then
 from benchmarks.options import alignment, table
 from benchmarks.tables import with_table
 from cooptions.campaigns.results import by_own_score, read_results
-from cooptions.envs import make_env, rollout
+from cooptions.envs import rollout
+from cooptions.envs.scenarios import make_env
 from cooptions.plots.curves import method_styles
 from cooptions.scores.statistics import final_iqm
 
