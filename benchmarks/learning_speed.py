@@ -48,7 +48,7 @@ from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroConfig
 from cooptions.options.train import eigenoptions, option_set, recipe
 from cooptions.runs.directory import provenance
-from cooptions.runs.paper import IQL, IQL_FOR_PICTURES
+from cooptions.runs.paper import IQL, IQL_FOR_PICTURES, TEAM_LEARNERS
 from cooptions.training.loop import run_chunk
 from cooptions.training.memory import stage_bytes
 
@@ -165,7 +165,7 @@ def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Cont
 
 def ours_by_ppo(task: Task, arguments: Arguments, *, method: str) -> Contestant:
     """PPO, with primitives alone."""
-    return compile_ours(LEARNERS[method][task.env.shows_pictures], task.env, arguments)
+    return compile_ours(TEAM_LEARNERS[method][task.env.shows_pictures], task.env, arguments)
 
 
 def compile_ours(config: Learner, envs: AbstractEnv, arguments: Arguments) -> Contestant:

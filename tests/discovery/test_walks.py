@@ -12,6 +12,7 @@ from cooptions.discovery.walks import (
     index_futures,
     sample_futures,
     sample_transitions,
+    walk_seeds,
 )
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cooptions.envs.base import FAMILIES
 from cooptions.envs.grid import Grid
 from cooptions.envs.overcooked import Overcooked
-from cooptions.envs.probe import PROBES, Masked, Matching
+from cooptions.envs.probe import Masked, Matching
 from cooptions.envs.rollout import start, tick
 from cooptions.errors import ConfigError
 from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
@@ -87,7 +88,7 @@ def play(probe, learner, state):
     ],
 )
 def test_probes_are_worth_what_they_are_known_to_be_and_are_solved(name, network, critic, steps, total):
-    probe = PROBES[name]()
+    probe = FAMILIES[f"probe-{name}"]()
     learner, state = trained(probe, network=network, critic=critic, steps=steps)
     found = values_at_start(probe, learner, state)
     for sign in (-1, 1):

@@ -177,19 +177,6 @@ def test_leaves_are_named_and_filled_back():
         fill(TREE, {"weights": TREE["weights"]})
 
 
-def test_config_json_names_the_class():
-    @dataclass(frozen=True)
-    class Inner:
-        rate: float = 0.1
-
-    @dataclass(frozen=True)
-    class Outer:
-        inner: Inner
-        sizes: tuple[int, ...] = (1, 2)
-
-    assert encode(Outer(Inner())) == {"type": "Outer", "inner": {"type": "Inner", "rate": 0.1}, "sizes": [1, 2]}
-
-
 def test_seconds_of_a_stopped_stage_count(tmp_path, monkeypatch):
     clock = iter([0.0, 100.0, 1000.0, 1007.0])
     monkeypatch.setattr(artifacts.time, "perf_counter", lambda: next(clock))
