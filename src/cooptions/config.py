@@ -9,7 +9,7 @@ from zlib import crc32
 import jax
 from jaxtyping import Array, Key
 
-from cooptions.artifacts import Json, RunDirectory, config_json, file_digest
+from cooptions.artifacts import Json, RunDirectory, config_json, differences, file_digest
 from cooptions.discovery import Discovery
 from cooptions.envs import AbstractEnv, make_env
 from cooptions.errors import ArtifactError, require
@@ -111,10 +111,10 @@ class Config:
 
 
 def plain_fields(env: AbstractEnv) -> Json:
-    """The fields of an environment that are numbers or words."""
+    """The fields of an environment that are numbers or words, and the rules that apply where they leave some open."""
     fields = dataclasses.fields(env) if dataclasses.is_dataclass(env) else ()
     values = {field.name: getattr(env, field.name) for field in fields}
-    return {name: value for name, value in values.items() if isinstance(value, str | int | float)}
+    return {name: value for name, value in values.items() if isinstance(value, str | int | float)} | env.task_rules
 
 
 def config_of_run(run: RunDirectory) -> Config:
@@ -125,7 +125,17 @@ def config_of_run(run: RunDirectory) -> Config:
     if not known:
         raise ArtifactError(f"{run.path}: no run was made here")
     named = {name: value for name, value in known.items() if name not in ("env", "files")}
-    return read_config({"type": "Config", **named})
+    config = read_config({"type": "Config", **named})
+    changes = env_differences(known.get("env", {}), plain_fields(config.env))
+    if changes:
+        raise ArtifactError(f"{run.path}: {config.scenario} was another environment when it was made: {changes}")
+    return config
+
+
+def env_differences(there: Json, here: Json) -> str:
+    """Where the fields of two environments differ. A field that only one has is left out: one version may be newer."""
+    shared = [name for name in there if name in here]
+    return "; ".join(differences({name: there[name] for name in shared}, {name: here[name] for name in shared}))
 
 
 def read_config(value: Any) -> Any:
