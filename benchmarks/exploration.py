@@ -30,8 +30,8 @@ class Arguments:
     scenarios: tuple[str, ...] = (
         "lbf-15x15-4p-3f",
         "lbf-15x15-3p-5f",
-        "lbf-15x15-4p-3f,coop=sum_all",
-        "lbf-10x10-3p-3f,coop=sum_all",
+        "lbf-15x15-4p-3f,rules=jumanji",
+        "lbf-10x10-3p-3f",
         "grid-15x15-4p,task=meet",
     )
     shares: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.2)

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -28,7 +28,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import tyro
-from jumanji.environments.routing.lbf import LevelBasedForaging
+from jaxtyping import PRNGKeyArray
 from jumanji.environments.routing.lbf.generator import RandomGenerator
 from rich.console import Console
 from rich.table import Table
@@ -36,7 +36,7 @@ from rich.table import Table
 from cooptions.envs.adapters.quiet import quiet_import
 from cooptions.envs.adapters.to_jaxmarl import ToJaxMARL
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.lbf import Foraging
+from cooptions.envs.lbf import Foraging, State
 from cooptions.envs.overcooked import Overcooked
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import require
@@ -51,6 +51,7 @@ from cooptions.runs.directory import provenance
 from cooptions.runs.paper import IQL, IQL_FOR_PICTURES, TEAM_LEARNERS
 from cooptions.training.loop import run_chunk
 from cooptions.training.memory import stage_bytes
+from cooptions.types import TimeStep
 
 with quiet_import():
     from jaxmarl.wrappers.baselines import LogWrapper
@@ -211,13 +212,12 @@ def jaxmarl_with_jumanji_starts(task: Task, arguments: Arguments) -> Contestant:
 class JumanjiStarts(Foraging):
     """The same task with Jumanji's own generator of start states."""
 
-    @cached_property
-    def jumanji(self) -> LevelBasedForaging:
-        with jax.ensure_compile_time_eval():
-            generator = RandomGenerator(
-                self.grid_size, self.num_agents, self.num_apples, self.grid_size, self.max_level, force_coop=True
-            )
-            return LevelBasedForaging(generator=generator, time_limit=self.time_limit)
+    def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]:
+        draw = RandomGenerator(self.grid_size, self.num_agents, self.num_apples, self.grid_size, self.max_level)
+        drawn = draw(key)
+        agents, apples = drawn.agents, drawn.food_items
+        apple_level = self.draw_apple_levels(agents.level, key=drawn.key)
+        return self.begin(agents.position, agents.level, apples.position, apple_level)
 
 
 def compile_script(task: Task, env: Any, arguments: Arguments) -> Contestant:

@@ -5,7 +5,8 @@ import dataclasses
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 import equinox as eqx
 import jax
@@ -80,6 +81,12 @@ class AbstractEnv(abc.ABC, Generic[State]):
         return 0
 
     @property
+    def task_rules(self) -> dict[str, bool | int | str]:
+        """The rules that apply, by name, where fields leave them open: part of what a run, or an option set, was made
+        with, and told on its card."""
+        return {}
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """Files it is read from: their content is part of what a run, or an option set, was made with."""
         return ()
@@ -118,7 +125,9 @@ FAMILIES: Registry[type[AbstractEnv]] = Registry("environment", "cooptions.envs"
 
 
 def _convert(name: str, kind: Any, text: str) -> Any:
-    """Read a scenario option as the type of its field."""
+    """Read a scenario option as the type of its field, which may also be None."""
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(part for part in get_args(kind) if part is not NoneType)
     if get_origin(kind) is Literal:
         require(text in get_args(kind), f"scenario: {name} must be one of {', '.join(get_args(kind))}, not {text!r}")
     if kind is bool:

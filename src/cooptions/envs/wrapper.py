@@ -51,6 +51,10 @@ class AbstractWrapper(eqx.Module, AbstractEnv[State]):
         return self.env.shaping_horizon
 
     @property
+    def task_rules(self) -> dict[str, bool | int | str]:
+        return self.env.task_rules
+
+    @property
     def files(self) -> tuple[Path, ...]:
         return self.env.files
 

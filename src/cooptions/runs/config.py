@@ -7,7 +7,7 @@ from functools import cached_property
 import jax
 from jaxtyping import Array, Float, Key
 
-from cooptions.files import Json, decode, encode, file_digest
+from cooptions.files import Json, decode, differences, encode, file_digest
 from cooptions.runs.directory import RunDirectory
 from cooptions.discovery.discover import Discovery
 from cooptions.envs.base import AbstractEnv
@@ -144,10 +144,10 @@ class Config:
 
 
 def plain_fields(env: AbstractEnv) -> Json:
-    """The fields of an environment that are numbers or words."""
+    """The fields of an environment that are numbers or words, and the rules that apply where they leave some open."""
     fields = dataclasses.fields(env) if dataclasses.is_dataclass(env) else ()
     values = {field.name: getattr(env, field.name) for field in fields}
-    return {name: value for name, value in values.items() if isinstance(value, str | int | float)}
+    return {name: value for name, value in values.items() if isinstance(value, str | int | float)} | env.task_rules
 
 
 def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
@@ -168,4 +168,13 @@ def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
             f"say --trust, or trust=True"
         )
     named = {name: value for name, value in known.items() if name not in ("env", "files")}
-    return decode(Config, {**encode(Config(scenario="")), **named}, where, trust=trust)
+    config = decode(Config, {**encode(Config(scenario="")), **named}, where, trust=trust)
+    if changes := env_differences(known.get("env", {}), plain_fields(config.env)):
+        raise ArtifactError(f"{run.path}: {config.scenario} was another environment when it was made: {changes}")
+    return config
+
+
+def env_differences(there: Json, here: Json) -> str:
+    """Where the fields of two environments differ. A field that only one has is left out: one version may be newer."""
+    shared = [name for name in there if name in here]
+    return "; ".join(differences({name: there[name] for name in shared}, {name: here[name] for name in shared}))

@@ -11,6 +11,9 @@ from jaxtyping import Array, Float, Key
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError, ConfigError, require
+from cooptions.files import Json
+from cooptions.runs.config import env_differences
+from cooptions.runs.directory import RunDirectory
 from cooptions.runs.run import Run
 from cooptions.scores.statistics import Scores, load_scores, save_scores
 from cooptions.learners.learn import evaluate
@@ -44,9 +47,20 @@ def scores_to_compare(paths: Sequence[Path], metric: str, names: Sequence[str] =
         if wanted not in scores:
             raise ConfigError(f"metric: {path} has no {wanted!r}; there are {', '.join(scores)}")
         chosen.append(replace(scores[wanted], name=names[index]) if names else scores[wanted])
+    _require_same_env(paths, chosen)
     twice = {(each.name, each.scenario) for each in chosen if _count(chosen, each) > 1}
     require(not twice, f"names: several runs are called {', '.join(sorted(name for name, _ in twice))}; give --names")
     return chosen
+
+
+def _require_same_env(paths: Sequence[Path], scores: Sequence[Scores]) -> None:
+    """Refuse runs in which one scenario's name stands for different environments."""
+    first: dict[str, tuple[Path, Json]] = {}
+    for path, each in zip(paths, scores, strict=True):
+        env = RunDirectory(path).configs.get("learning", {}).get("env", {})
+        other, known = first.setdefault(each.scenario, (path, env))
+        changes = env_differences(known, env)
+        require(not changes, f"{path}: {each.scenario} is not the environment that it is in {other}: {changes}")
 
 
 def _count(scores: Sequence[Scores], one: Scores) -> int:

@@ -459,12 +459,25 @@ def test_another_environment_is_refused_with_the_difference(scenario, reason, sa
 
 
 def test_fingerprints_tell_environments_apart():
-    changes = {}, {"num_apples": 5}, {"sight": 2}, {"coop": "sum_all"}
+    changes = {}, {"num_apples": 5}, {"sight": 3}, {"coop": "none"}, {"rules": "jumanji"}, {"knows_place": True}
     whole = [json.dumps(fingerprint(Foraging(**change))) for change in changes]
     assert len(set(whole)) == len(whole)
     assert whole[0] == json.dumps(fingerprint(make_env("lbf-15x15-4p-3f")))
+    assert whole[0] == json.dumps(fingerprint(make_env("lbf-2s-15x15-4p-3f,reach=corner"))), "what applies counts"
     for part in ('"Foraging"', '"num_agents": 4', '"float32"', '"coordinate"', '"shape": [4, 6]'):
         assert part in whole[0]
+
+
+def test_an_option_set_of_earlier_foraging_is_refused_with_the_rules_that_differ(copy):
+    """Before it had rule sets, foraging was the public one, and a sight of 0 the whole grid."""
+    earlier = {
+        "class": "Foraging", "grid_size": 15, "num_agents": 4, "num_apples": 3, "sight": 0, "coop": "three_lowest",
+        "max_level": 2, "time_limit": 100, "num_actions": 6,
+    }  # fmt: skip
+    rewrite(copy, lambda value: value.update(environment=earlier))
+    reason = refused(copy, make_env("lbf-15x15-4p-3f"))
+    for change in ("sight is 0 there, 2 here", 'coop is "three_lowest" there, "all" here', "here; reach is null there"):
+        assert change in reason
 
 
 def test_fingerprints_tell_maps_apart_by_content(tmp_path):

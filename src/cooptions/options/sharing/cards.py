@@ -43,6 +43,7 @@ def card_markdown(
 
 def _introduction(env: AbstractEnv, reports: Sequence[OptionReport], scenario: str) -> str:
     features = ", ".join(f"{feature.name} ({feature.kind})" for feature in env.features)
+    rules = f"\nIts rules: {_inline(env.task_rules)}.\n" if env.task_rules else ""
     return f"""# {len(reports) or "Some"} joint options for {scenario or _made(env)}
 
 A joint option is a behaviour that several agents begin, follow and end together. Each of these climbs (`+`) or
@@ -50,7 +51,7 @@ descends (`-`) one eigenfunction of how the agents stand to one another, and end
 They are for {env.num_agents} agents with {env.num_actions} actions each, whose states have the features {features}:
 
     {_made(env)}
-
+{rules}
 Loading compares this with your environment, and every file with its SHA-256 in `manifest.json`; it runs no code.
 """
 

@@ -149,6 +149,7 @@ def fingerprint(env: AbstractEnv) -> Json:
     _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
     value = {
         **_plain(env),
+        **env.task_rules,
         "num_agents": env.num_agents,
         "num_actions": env.num_actions,
         "features": [dataclasses.asdict(feature) for feature in env.features],
