@@ -84,7 +84,7 @@ def fill(like: Tree, arrays: dict[str, np.ndarray]) -> Tree:
 
 def save_tree(path: Path, header: Any, tree: Any) -> None:
     """Write a dataclass and a tree of arrays as one safetensors file with a digest in its head."""
-    arrays = {name: np.ascontiguousarray(leaf) for name, leaf in named_leaves(tree)}
+    arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(tree)}
     told = json.dumps(encode(header), sort_keys=True)
     write_bytes(path, format_tensors(arrays, metadata={"header": told, "sha256": _tree_digest(told, arrays)}))
 
@@ -106,7 +106,7 @@ def load_tree(path: Path, kind: type[Header], *, trust: bool = False) -> tuple[H
 def _tree_digest(header: str, arrays: Mapping[str, np.ndarray]) -> str:
     sha = hashlib.sha256(header.encode())
     for name, array in sorted(arrays.items()):
-        sha.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        sha.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
     return sha.hexdigest()
 
 

@@ -12,10 +12,10 @@ from jumanji.environments.routing.lbf.generator import RandomGenerator
 from jumanji.environments.routing.lbf.types import Agent, Food
 from jumanji.environments.routing.lbf.types import State as JumanjiState
 
-from cooptions.envs.scenarios import make_env
 from cooptions.envs.lbf import RULE_SETS, Foraging
 from cooptions.envs.lbf.rules import within_reach
 from cooptions.envs.rollout import advance, start
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 
 NUM_GAMES = 340

@@ -3,7 +3,8 @@
 import abc
 import dataclasses
 import re
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
@@ -18,6 +19,16 @@ from cooptions.parts import Registry
 from cooptions.types import Feature, TimeStep
 
 State = TypeVar("State")
+
+
+class _Bound:
+    """A method that `jax.jit` takes: Equinox binds methods to objects that hash by their arrays, which have no hash."""
+
+    def __init__(self, method: Callable) -> None:
+        self.method = method
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Callable:
+        return self.method if instance is None else partial(self.method, instance)
 
 
 class AbstractEnv(abc.ABC, Generic[State]):
@@ -36,6 +47,10 @@ class AbstractEnv(abc.ABC, Generic[State]):
         super().__init_subclass__(**arguments)
         if not issubclass(cls, eqx.Module):
             jax.tree_util.register_static(cls)
+            return
+        for name in ("reset", "step", "agent_states"):
+            if name in cls.__dict__:
+                setattr(cls, name, _Bound(getattr(cls, name)))
 
     @property
     @abc.abstractmethod

@@ -63,3 +63,10 @@ class AbstractWrapper(eqx.Module, AbstractEnv[State]):
 
     def agent_states(self, state: State) -> Float[Array, "agent feature"]:
         return self.env.agent_states(state)
+
+
+def innermost(env: AbstractEnv) -> AbstractEnv:
+    """The environment inside all wrappers."""
+    while isinstance(env, AbstractWrapper):
+        env = env.env
+    return env

@@ -1,16 +1,19 @@
 """Option sets: the trained policies of joint options, what they follow, and the environment they are for."""
 
 import dataclasses
+from pathlib import Path
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
+from cooptions.envs.base import AbstractEnv
 from cooptions.learners.exploration import greedy
 from cooptions.learners.networks import Network, NetworkConfig, apply_team
 from cooptions.options.base import AbstractOptions, Option
 from cooptions.options.where_needed import where_needed
+from cooptions.plots.rollout import Rollout
 
 
 class OptionSet(AbstractOptions):
@@ -71,3 +74,17 @@ class OptionSet(AbstractOptions):
         rests = jnp.isin(jnp.arange(values.shape[1]), jnp.array([self.noop, values.shape[1] - 1]))
         best = greedy(jnp.where(rests, values, values - self.margin), mask)
         return jnp.where(self.still_ends & (best == self.noop), values.shape[1] - 1, best)
+
+    def play(
+        self, env: AbstractEnv, name: str, *, key: PRNGKeyArray | None = None, gif: Path | str | None = None
+    ) -> Rollout:
+        """Follow the option of this name from a state of random play; a GIF of it where a path is given."""
+        from cooptions.options.execution import play_option
+
+        return play_option(env, self, name, key=jax.random.key(0) if key is None else key, gif=gif)
+
+    def save(self, path: Path | str, env: AbstractEnv, *, key: PRNGKeyArray | None = None) -> None:
+        """Write a directory that `co.load_options` reads, with a card that says what each option does in `env`."""
+        from cooptions.options.sharing.storage import publish
+
+        publish(path, self, env, key=jax.random.key(0) if key is None else key)

@@ -20,6 +20,7 @@ from cooptions.learners.q_learning import QConfig, QLearner, QState
 from cooptions.options.base import Option
 from cooptions.options.option_set import OptionSet
 from cooptions.options.task import OptionTask, collect_starts, random_advance
+from cooptions.training.keys import stage_key
 from cooptions.training.loop import Metrics, train
 from cooptions.training.memory import require_fits
 from cooptions.training.progress import Progress
@@ -240,3 +241,32 @@ def diverged(options: OptionSet) -> tuple[str, ...]:
     leaves = [np.asarray(leaf).reshape(options.num_options, -1) for leaf in jax.tree.leaves(options.network)]
     finite = np.all([np.isfinite(leaf).all(axis=1) for leaf in leaves], axis=0)
     return tuple(option.name for option, good in zip(options.options, finite, strict=True) if not good)
+
+
+def train_options(
+    env: AbstractEnv,
+    found: Discovered,
+    config: OptionsConfig | None = None,
+    *,
+    key: PRNGKeyArray,
+    directory: Path | str | None = None,
+    progress: Progress | bool = False,
+) -> OptionSet:
+    """Train a joint option for each eigenfunction, upwards (`+e1`) and downwards (`-e1`).
+
+    With a `directory`, training goes on from its last checkpoint there.
+
+        options = co.train_options(env, found, key=key)
+        options.play(env, "+e1", key=key)
+    """
+    config = config or recipe("ours", env)
+    options = eigenoptions(env.num_agents, found.num_eigenfunctions)
+    lead = jax.tree.map(lambda leaf: leaf[None], found)
+    networks = train_option_networks(
+        config,
+        option_tasks(env, lead, config, options, stage_key(key, "starts")[None]),
+        stage_key(key, "options")[None],
+        directory=None if directory is None else Path(directory),
+        progress=Progress.of(progress),
+    )
+    return option_set(config, jax.tree.map(lambda leaf: leaf[0], networks), options, env.noop)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from cooptions.envs.scenarios import make_env
 from cooptions.envs.overcooked import Overcooked
+from cooptions.envs.scenarios import make_env
 from cooptions.options.sharing import pictures
 from cooptions.options.sharing.cards import card_files, card_markdown
 from cooptions.options.sharing.pictures import card_pictures

@@ -19,6 +19,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import PRNGKeyArray
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save as format_tensors
 
@@ -27,9 +28,11 @@ from cooptions.errors import ArtifactError, ConfigError, require
 from cooptions.files import Json, file_digest, fill, named_leaves
 from cooptions.learners.networks import Network, NetworkConfig, init_team
 from cooptions.options.base import Option
+from cooptions.options.execution import START_STEPS
 from cooptions.options.option_set import OptionSet
-from cooptions.options.report import OptionReport
+from cooptions.options.report import OptionReport, report_options
 from cooptions.options.sharing.cards import card_markdown
+from cooptions.options.sharing.pictures import card_pictures
 from cooptions.options.sharing.sealed import (
     MANIFEST,
     canonical_json,
@@ -40,6 +43,7 @@ from cooptions.options.sharing.sealed import (
     write_sealed,
 )
 from cooptions.options.sharing.typed_json import read_typed
+from cooptions.options.task import collect_starts
 
 FORMAT = "cooptions option set 1"
 POLICIES = "policies.safetensors"
@@ -130,6 +134,21 @@ def save_option_set(
     _restore(path, files, env)  # what could not be loaded is not saved
     _require_replaceable(path, files, overwrite)
     write_sealed(path, files, kind=FORMAT)
+
+
+def publish(
+    path: Path | str, option_set: OptionSet, env: AbstractEnv, *, key: PRNGKeyArray, num_starts: int = 64
+) -> None:
+    """`save_option_set` with a card: every option is followed from states of random play, and what it does is told."""
+    begun = collect_starts(env, num_starts, START_STEPS, key=key)
+    save_option_set(
+        path,
+        option_set,
+        env,
+        report_options(env, option_set, begun, key=key),
+        provenance={},
+        pictures=card_pictures(env, option_set, begun, key=key),
+    )
 
 
 def load_option_set(path: Path | str, env: AbstractEnv) -> OptionSet:
