@@ -1,14 +1,16 @@
 """How much memory a stage of training takes, before it is compiled."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import jax
-from jaxtyping import Array, Key
+import jax.numpy as jnp
+from jaxtyping import Array, Key, PRNGKeyArray
 
 from cooptions.errors import ConfigError
 from cooptions.training.liveness import array_bytes, working_bytes
-from cooptions.training.loop import Stage
+from cooptions.training.chunks import Evaluated, Stage
 from cooptions.training.progress import Progress
 
 TRIFLE = 2_000_000
@@ -22,7 +24,20 @@ def stage_bytes(stage: Stage, data: Any, keys: Key[Array, " seed"]) -> int:
     if not TRIFLE < lasting < device_bytes():
         return lasting
     step = jax.vmap(lambda state, data, key: stage.step(state, data, key=key))
-    return lasting + working_bytes(step, state, data, keys)
+    held = working_bytes(step, state, data, keys)
+    if isinstance(stage, Evaluated):
+        held = max(held, working_bytes(_evaluation(stage), state, data, keys))
+    return lasting + held
+
+
+def _evaluation(stage: Evaluated) -> Callable:
+    """A whole evaluation of every seed."""
+
+    def one_seed(state: Any, data: Any, key: PRNGKeyArray) -> Any:
+        begun = stage.begin_evaluation(state, data, key=key)
+        return stage.evaluate_on(begun, state, data, jnp.int32(1), key=key)
+
+    return jax.vmap(one_seed)
 
 
 def tree_bytes(tree: Any) -> int:
