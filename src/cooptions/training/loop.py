@@ -21,7 +21,7 @@ from cooptions.training.chunks import Metrics as Metrics
 from cooptions.training.chunks import Stage as Stage
 from cooptions.training.metrics import MetricsFile as MetricsFile
 from cooptions.training.metrics import finite_so_far
-from cooptions.training.progress import Progress, StageProgress
+from cooptions.training.progress import Progress
 from cooptions.training.signals import StopSignals as StopSignals
 
 State = TypeVar("State")
@@ -90,7 +90,8 @@ class _Job(Generic[State]):
     log_steps: int
     unit: int
     progress: Progress
-    show: StageProgress
+    show: Any
+    """Of `progress.stage`."""
     stop: StopSignals
     metrics: MetricsFile
     checkpoints: Checkpoints | None
@@ -217,7 +218,7 @@ class _Job(Generic[State]):
         sound = finite = np.all([np.isfinite(value) for value in row.values()], axis=0)
         if isinstance(self.stage, Judged):
             sound = np.array(chunks.sound_seeds(self.stage, self.state, self.data))
-        for seed in np.flatnonzero(self.healthy & ~(sound & finite)):
+        for seed in np.flatnonzero(self.healthy & ~(sound & finite)).tolist():
             bad = next((key for key, value in row.items() if not np.isfinite(value[seed])), "what it learned")
             where = f"{self.name}: {self.progress.seed_name(seed)}"
             if not sound[seed]:

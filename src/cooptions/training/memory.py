@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PRNGKeyArray
 
 from cooptions.errors import ConfigError
-from cooptions.training.liveness import array_bytes, working_bytes
 from cooptions.training.chunks import Evaluated, Stage
+from cooptions.training.liveness import array_bytes, working_bytes
 from cooptions.training.progress import Progress
 
 TRIFLE = 2_000_000
@@ -47,7 +47,15 @@ def tree_bytes(tree: Any) -> int:
 def device_bytes() -> int:
     """What the device can hold: its own limit, or this machine's memory."""
     stats = jax.devices()[0].memory_stats() or {}
-    return stats.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return stats.get("bytes_limit") or host_bytes()
+
+
+def host_bytes() -> int:
+    """This machine's memory; where it does not say, as much as a large one has."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**40
 
 
 def require_fits(
@@ -57,8 +65,15 @@ def require_fits(
     needed, held = stage_bytes(stage, data, keys), device_bytes()
     if progress is not None:
         progress.console.print(f"{name:>12} needs {needed / 1e9:.2f} GB of {held / 1e9:.0f} GB")
-    if needed > 0.9 * held:
-        raise ConfigError(
-            f"{name}: needs {needed / 1e9:.1f} GB, the device has {held / 1e9:.1f} GB; make {shrink} smaller"
-        )
+    require_room(name, needed, shrink, on_device=True)
     return needed
+
+
+def require_room(name: str, needed: int, shrink: str, *, on_device: bool = False) -> None:
+    """Refuse what takes more memory than there is, with the fields that would make it smaller."""
+    held = device_bytes() if on_device else host_bytes()
+    if needed > 0.9 * held:
+        place = "device" if on_device else "machine"
+        raise ConfigError(
+            f"{name}: needs {needed / 1e9:,.1f} GB, the {place} has {held / 1e9:,.1f} GB; make {shrink} smaller"
+        )
