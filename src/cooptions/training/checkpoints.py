@@ -113,7 +113,7 @@ def _is_key(leaf: Any) -> bool:
     return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _as_arrays(state: Any) -> dict[str, jax.Array]:
+def _as_arrays(state: Any) -> dict[str, Any]:
     """Leaves by number, typed random keys as plain integers; those without elements need not be kept."""
     leaves = enumerate(jax.tree.leaves(state))
     return {f"{i:05d}": jax.random.key_data(leaf) if _is_key(leaf) else leaf for i, leaf in leaves if leaf.size}
