@@ -15,7 +15,7 @@ from cooptions.envs.probe import Matching, Recall
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import ConfigError
 from cooptions.files import decode, encode
-from cooptions.learners.learn import evaluate, learn_seeds, over_updates, scores_by_metric
+from cooptions.learners.learn import by_episodes, evaluate, learn_seeds, per_episode, scores_by_metric
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.runs.config import LearningConfig
@@ -147,9 +147,10 @@ def test_scores_of_training_count_episodes_not_updates():
         "deliveries": jnp.array([0.0, 10.0, 0.0, 4.0]),
         "episodes": jnp.array([0.0, 2.0, 0.0, 1.0]),
     }
-    told = over_updates(metrics, ("deliveries",))
+    weighted = by_episodes(metrics, ("deliveries",))
+    told = per_episode({name: value.mean() for name, value in weighted.items()}, ("deliveries",))
     assert {name: float(value) for name, value in told.items()} == {"reward": 2.5, "deliveries": 8.0, "episodes": 0.75}
-    none = over_updates(metrics | {"episodes": jnp.zeros(4)}, ("deliveries",))
+    none = per_episode({"deliveries": jnp.float32(0.0), "episodes": jnp.float32(0.0)}, ("deliveries",))
     assert float(none["deliveries"]) == 0.0
 
 

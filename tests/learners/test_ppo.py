@@ -51,7 +51,7 @@ def trained(probe, share=1.0, **changes):
         jax.random.split(jax.random.key(0), 1),
         name="ppo",
         num_steps=num_updates,
-        chunk_steps=num_updates,
+        log_steps=num_updates,
     )
     return learner, jax.tree.map(lambda leaf: leaf[0], found.state)
 

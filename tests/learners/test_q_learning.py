@@ -37,7 +37,7 @@ def learned_value(probe, network, mixer, trace=0.0):
     )
     learner = QLearner(config)
     trained = train(
-        learner, probe, jax.random.split(jax.random.key(0), 1), name="q", num_steps=config.num_updates, chunk_steps=600
+        learner, probe, jax.random.split(jax.random.key(0), 1), name="q", num_steps=config.num_updates, log_steps=600
     )
     state = jax.tree.map(lambda leaf: leaf[0], trained.state)
     runners = start(probe, 64, key=jax.random.key(5))

@@ -5,25 +5,25 @@ import jax
 import numpy as np
 import pytest
 
-from cooptions.runs.directory import RunDirectory
-from cooptions.runs.covering import CeoConfig, TeamDraw, ceo_cycles, cosines, coverage
-from cooptions.runs.config import Config
-from cooptions.runs.run import Run
-from cooptions.envs.scenarios import make_env
+from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.discovery.representations.raw import RawJoint
+from cooptions.discovery.walks import Walk, WalkConfig
 from cooptions.envs.grid import Grid
 from cooptions.envs.rollout import start
+from cooptions.envs.scenarios import make_env
+from cooptions.envs.team import Team
 from cooptions.errors import ArtifactError, ConfigError
 from cooptions.figures.ceo import CoveringFigure, draw_cycles
-from cooptions.discovery.laplacian.nystrom import Nystrom
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroEnv
 from cooptions.options.train import OptionsConfig
+from cooptions.runs.config import Config
+from cooptions.runs.covering import CeoConfig, TeamDraw, ceo_cycles, cosines, coverage
+from cooptions.runs.directory import RunDirectory
+from cooptions.runs.run import Run
 from cooptions.training.progress import Progress
-from cooptions.discovery.representations.raw import RawJoint
-from cooptions.envs.team import Team
 from cooptions.types import Feature
-from cooptions.discovery.walks import Walk, WalkConfig
 
 LEARNER = QConfig(
     steps=320, num_envs=4, batch=8, capacity=400, learning_starts=80, fixed_last=True, network=NetworkConfig((8, 8))

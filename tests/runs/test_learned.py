@@ -126,4 +126,7 @@ def test_finished_training_is_not_repeated(run):
 def test_method_of_discovery_alone_is_no_way_to_learn(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["train", "lbf-5x5-2p-1f", "--method", "hit", "--out", str(tmp_path)])
-    assert "method: unknown 'hit'; did you mean iql+hit? there are iql, vdn, iql-ns, vdn-ns, iql-ln, vdn-ln" in capsys.readouterr().err
+    assert (
+        "method: unknown 'hit'; did you mean iql+hit? there are iql, vdn, iql-ns, vdn-ns, iql-ln, vdn-ln"
+        in capsys.readouterr().err
+    )

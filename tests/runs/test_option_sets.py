@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from cooptions.runs.directory import open_run
 from cooptions.cli.main import main
-from cooptions.runs.config import config_of_run
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import CooptionsError
-from cooptions.runs.option_sets import follow_named, load_options, write_option_sets
+from cooptions.figures import options as options_figure
 from cooptions.options.handmade import handmade_options
 from cooptions.options.sharing.storage import load_option_set, load_reports
+from cooptions.runs.option_sets import follow_named, load_options, write_option_sets
 from cooptions.runs.presets import preset
-from cooptions.training.progress import Progress
 from cooptions.runs.run import Run
-from cooptions.figures import options as options_figure
 
 DISCOVER = [
     *("--representation", "mask", "--representation.steps", "3", "--walk.transitions", "400", "--walk.num-envs", "10"),

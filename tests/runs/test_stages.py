@@ -6,19 +6,17 @@ import jax
 import numpy as np
 import pytest
 
-from cooptions.runs.directory import RunDirectory, open_run
 from cooptions.cli.main import main
-from cooptions.runs.config import Config, config_of_run, plain_fields
+from cooptions.discovery.walks import WalkConfig
 from cooptions.envs.grid import Grid
 from cooptions.errors import ArtifactError, ConfigError
 from cooptions.learners.networks import init_team
-from cooptions.runs.config import LearningConfig
-from cooptions.runs.option_sets import load_options
 from cooptions.options.macro import MacroConfig
-from cooptions.training.progress import Progress
+from cooptions.runs.config import Config, LearningConfig, config_of_run, plain_fields
+from cooptions.runs.directory import RunDirectory, open_run
+from cooptions.runs.option_sets import load_options
 from cooptions.runs.run import Run
 from cooptions.runs.stages import stage_configs
-from cooptions.discovery.walks import WalkConfig
 
 TINY = [
     *("--representation", "mask", "--representation.steps", "3", "--walk.transitions", "400", "--walk.num-envs", "10"),

@@ -214,7 +214,7 @@ def train_option_networks(
         keys,
         name="options",
         num_steps=config.learner.num_updates,
-        chunk_steps=max(1, config.learner.num_updates // 50),
+        log_steps=max(1, config.learner.num_updates // 50),
         directory=directory,
         progress=progress,
     )

@@ -12,19 +12,23 @@ from jaxtyping import Array, Float, Key
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError, ConfigError, require
 from cooptions.files import Json
+from cooptions.learners.learn import evaluate
 from cooptions.runs.config import env_differences
-from cooptions.runs.directory import RunDirectory
+from cooptions.runs.directory import RunDirectory, read_run
 from cooptions.runs.run import Run
 from cooptions.scores.statistics import Scores, load_scores, save_scores
-from cooptions.learners.learn import evaluate
 
 
 def write_scores(run: Run) -> list[Scores]:
     """Write what every seed scored over training, one file a metric."""
     config, (_, values) = run.config, run.learning
     scores = config.learning.scores(config.env, config.scenario, values)
-    for each in scores:
-        save_scores(run.directory.file("scores", f"{each.metric}.safetensors"), each)
+    files = [run.directory.file("scores", f"{each.metric}.safetensors") for each in scores]
+    for each, path in zip(scores, files, strict=True):
+        if problem := run.directory.problem("learning", path):
+            run.progress.warn(f"{path}: {problem}; it is written again")
+        save_scores(path, each)
+    run.directory.seal("learning", files)
     return scores
 
 
@@ -33,6 +37,8 @@ def read_scores(path: Path) -> list[Scores]:
     files = sorted((path / "scores").glob("*.safetensors"))
     if not files:
         raise ArtifactError(f"{path}: no scores; `cooptions train PRESET --out {path}` makes them")
+    if (path / "config.json").exists():  # scores may also be copied from their run
+        read_run(path).verify_sealed("learning", "scores/")
     return [load_scores(file) for file in files]
 
 
