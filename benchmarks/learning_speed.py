@@ -33,13 +33,14 @@ from jumanji.environments.routing.lbf.generator import RandomGenerator
 from rich.console import Console
 from rich.table import Table
 
-from cooptions.envs import AbstractEnv, make_env
 from cooptions.envs.adapters.quiet import quiet_import
 from cooptions.envs.adapters.to_jaxmarl import ToJaxMARL
+from cooptions.envs.base import AbstractEnv
 from cooptions.envs.lbf import Foraging
 from cooptions.envs.overcooked import Overcooked
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import require
-from cooptions.files import config_json
+from cooptions.files import encode
 from cooptions.learners import Learner
 from cooptions.learners.exploration import ChoiceConfig
 from cooptions.learners.networks import init_team
@@ -47,7 +48,7 @@ from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroConfig
 from cooptions.options.train import eigenoptions, option_set, recipe
 from cooptions.runs.directory import provenance
-from cooptions.runs.presets import IQL, IQL_FOR_PICTURES, LEARNERS
+from cooptions.runs.paper import IQL, IQL_FOR_PICTURES
 from cooptions.training.loop import run_chunk
 from cooptions.training.memory import stage_bytes
 
@@ -383,7 +384,7 @@ def main(arguments: Arguments) -> None:
         "rows": rows,
         "ratios": relative,
         "device_peak_gigabytes": round((jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) / 1e9, 3),
-        "configs": {task.name: config_json(task.config) for task in todo},
+        "configs": {task.name: encode(task.config) for task in todo},
         "scripts": hashes,
         **provenance(),
     }

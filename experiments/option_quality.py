@@ -19,15 +19,16 @@ import tyro
 from rich.console import Console
 
 from cooptions.discovery.oracles.option_values import joint_model, optimal_values, policy_values, step_rewards
-from cooptions.files import config_json, write_json
+from cooptions.files import encode, write_json
 from cooptions.options.option_set import OptionSet
 from cooptions.options.report import report_options
 from cooptions.options.task import OptionTask, collect_starts
 from cooptions.options.train import recipe, values_at
 from cooptions.runs.config import Config
-from cooptions.runs.directory import open_run, provenance
-from cooptions.runs.presets import METHODS, preset, with_parts
-from cooptions.runs.stages import option_tasks_of, options_stage, stage_configs
+from cooptions.runs.directory import provenance
+from cooptions.runs.paper import METHODS
+from cooptions.runs.presets import preset, with_parts
+from cooptions.runs.run import Run
 from cooptions.training.progress import Progress
 
 ROWS: dict[str, tuple[str, str, str, int]] = {
@@ -85,10 +86,9 @@ def measure(config: Config, num_starts: int, console: Console, directory: Path |
     """Train the options of all seeds, then say what each does, and how near the best it comes where that is known."""
     progress = Progress(console)
     place = nullcontext(directory) if directory else tempfile.TemporaryDirectory()
-    with place as folder, open_run(Path(folder), stage_configs(config, "options")) as run:
-        tasks = option_tasks_of(config, run, progress)
-        option_sets = options_stage(config, run, progress)
-        seconds = {name: entry["seconds"] for name, entry in run.manifest.items()}
+    with place as folder, Run.open(config, Path(folder), "options", progress) as run:
+        tasks, option_sets = run.option_tasks(), run.options
+        seconds = {name: entry["seconds"] for name, entry in run.directory.manifest.items()}
     seeds = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], (tasks, option_sets)) for seed in range(config.seeds)]
     result: dict[str, Any] = {
         "seconds": seconds,
@@ -140,7 +140,7 @@ def main(arguments: Arguments) -> None:
     for row in arguments.only or ROWS:
         config = configuration(row, arguments)
         result = measure(config, arguments.num_starts, console, arguments.runs and arguments.runs / row)
-        write_json(arguments.out / f"{row}.json", {"config": config_json(config), **result, "made_by": provenance()})
+        write_json(arguments.out / f"{row}.json", {"config": encode(config), **result, "made_by": provenance()})
         shares = result.get("share_of_optimal")
         print(row, json.dumps({"seconds": result["seconds"], "share_of_optimal": shares}))
 

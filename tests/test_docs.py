@@ -16,7 +16,8 @@ import pytest
 
 import cooptions
 from cooptions.cli.main import COMMANDS
-from cooptions.envs import make_env, rollout
+from cooptions.envs import rollout
+from cooptions.envs.scenarios import make_env
 from cooptions.scores.statistics import Scores, final_iqm
 
 ROOT = Path(__file__).parents[1]

@@ -16,8 +16,9 @@ from made_up import keys_to_numbers
 from cooptions.campaigns import estimates, execute, figures, groups
 from cooptions.campaigns.figures import ScoreFigure, plot_all
 from cooptions.campaigns.rows import Row
-from cooptions.discovery.laplacian import Nystrom
-from cooptions.discovery.representations import Hit, Mask
+from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.discovery.representations.hit import Hit
+from cooptions.discovery.representations.mask import Mask
 from cooptions.discovery.walks import WalkConfig
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.wrapper import AbstractWrapper

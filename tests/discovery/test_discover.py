@@ -8,17 +8,23 @@ from rich.console import Console
 
 from cooptions.cli.main import main
 from cooptions.discovery.discover import Standard, encode_walk, fit_representation, fit_spectrum
-from cooptions.discovery.laplacian import Allo, Exact, Kronecker, Nystrom
+from cooptions.discovery.laplacian.allo import Allo
+from cooptions.discovery.laplacian.exact import Exact
+from cooptions.discovery.laplacian.kronecker import Kronecker
+from cooptions.discovery.laplacian.nystrom import Nystrom
 from cooptions.discovery.oracles import eigen_cosine, eigenvalue_clusters, joint_grid_spectrum
-from cooptions.discovery.representations import Hit, Mask, RawJoint
 from cooptions.discovery.representations.distance import DistanceConfig
-from cooptions.discovery.walks import WalkConfig, index_futures, walk
+from cooptions.discovery.representations.hit import Hit
+from cooptions.discovery.representations.mask import Mask
+from cooptions.discovery.representations.raw import RawJoint
+from cooptions.discovery.walks import WalkConfig, index_futures, walk_seeds
 from cooptions.errors import ConfigError
 from cooptions.figures import draw
-from cooptions.files import config_json
+from cooptions.files import encode
 from cooptions.runs.config import Config, config_of_run, read_config
 from cooptions.runs.directory import open_run
-from cooptions.runs.presets import METHODS, preset
+from cooptions.runs.paper import METHODS
+from cooptions.runs.presets import preset
 from cooptions.runs.stages import spectrum_stage, stage_configs
 from cooptions.training.progress import Progress
 
@@ -33,7 +39,7 @@ SMALL = Config(
 
 @pytest.fixture(scope="module")
 def found():
-    dataset = index_futures(walk(SMALL.env, SMALL.walk, SMALL.keys("walk")))
+    dataset = index_futures(walk_seeds(SMALL.env, SMALL.walk, SMALL.keys("walk")))
     state = fit_representation(SMALL.discovery, dataset, SMALL.keys("representation"))
     spectrum = fit_spectrum(SMALL.discovery, state, dataset.walk, SMALL.keys("laplacian"))
     one_state, one_spectrum = jax.tree.map(lambda leaf: leaf[0], (state, spectrum))
@@ -103,7 +109,7 @@ def test_kronecker_finds_the_joint_eigenspace_from_single_agents():
         laplacian=Kronecker(8, Exact(num_eigenfunctions=12, max_values=30)),
         basis="learned",
     )
-    dataset = index_futures(walk(config.env, config.walk, config.keys("walk")))
+    dataset = index_futures(walk_seeds(config.env, config.walk, config.keys("walk")))
     state = fit_representation(config.discovery, dataset, config.keys("representation"))
     spectrum = fit_spectrum(config.discovery, state, dataset.walk, config.keys("laplacian"))
     teams, exact = joint_grid_spectrum(config.env.free, 2, 20)
@@ -216,7 +222,7 @@ def test_verify_prints_one_object_last_with_lists_over_seeds(capsys):
 def test_configurations_survive_json(method):
     config = Config(scenario="grid-5x5-2p")
     config = replace(config, **METHODS[method](config))
-    assert read_config(json.loads(json.dumps(config_json(config)))) == config
+    assert read_config(json.loads(json.dumps(encode(config)))) == config
 
 
 def test_every_method_names_its_parts():

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from cooptions.discovery.oracles import grid_cells, grid_transitions
-from cooptions.envs import make_env
 from cooptions.envs.grid import MOVES, Grid, State
 from cooptions.envs.rollout import advance, start, uniform_action
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 
 

@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.envs.base import check_env
-from cooptions.envs.probe import PROBES
+from cooptions.envs.base import FAMILIES, check_env
 
 GAMMA = 0.9
 CUES = (-1, 1)
@@ -19,7 +18,7 @@ CUES = (-1, 1)
 def key_of(cue):
     """A key whose episode has the given cue, in any probe."""
     keys = jax.random.split(jax.random.key(0), 16)
-    cues = jax.jit(jax.vmap(lambda key: PROBES["constant"]().reset(key)[0].cue))(keys)
+    cues = jax.jit(jax.vmap(lambda key: FAMILIES["probe-constant"]().reset(key)[0].cue))(keys)
     return keys[int(jnp.argmax(cues == cue))]
 
 
@@ -29,7 +28,7 @@ def every_episode(name, cue):
 
     A probe is deterministic once its cue is drawn, so these are all the episodes there are.
     """
-    env = PROBES[name]()
+    env = FAMILIES[name]()
     joint = list(itertools.product(range(env.num_actions), repeat=env.num_agents))
     plans = np.array(list(itertools.product(joint, repeat=env.length)))
 
@@ -57,15 +56,15 @@ def returns(env, episodes, gamma):
     return earned / (1 - gamma**env.length * alive[:, -1])
 
 
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", [name for name in FAMILIES.names() if name.startswith("probe-")])
 def test_declares_what_it_produces(name):
-    check_env(PROBES[name]())
-    check_env(PROBES[name](num_agents=3))
+    check_env(FAMILIES[name]())
+    check_env(FAMILIES[name](num_agents=3))
 
 
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", [name for name in FAMILIES.names() if name.startswith("probe-")])
 def test_value_is_the_best_return_of_all_episodes(name):
-    env = PROBES[name]()
+    env = FAMILIES[name]()
     best = []
     for cue in CUES:
         _, _, episodes, legal = every_episode(name, cue)
@@ -74,9 +73,9 @@ def test_value_is_the_best_return_of_all_episodes(name):
     assert env.optimal_value(GAMMA) == pytest.approx(np.mean(best))
 
 
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", [name for name in FAMILIES.names() if name.startswith("probe-")])
 def test_episodes_last_exactly_their_length(name):
-    env = PROBES[name]()
+    env = FAMILIES[name]()
     _, _, episodes, _ = every_episode(name, 1)
     assert (np.asarray(episodes.last) == (np.arange(env.length) == env.length - 1)).all()
     assert (episodes.discount[:, -1] == (1.0 if name == "truncated" else 0.0)).all()
@@ -84,13 +83,15 @@ def test_episodes_last_exactly_their_length(name):
 
 
 def test_cues_are_a_fair_coin():
-    cues = jax.vmap(lambda key: PROBES["constant"]().reset(key)[0].cue)(jax.random.split(jax.random.key(0), 1000))
+    cues = jax.vmap(lambda key: FAMILIES["probe-constant"]().reset(key)[0].cue)(
+        jax.random.split(jax.random.key(0), 1000)
+    )
     assert set(cues.tolist()) == {-1.0, 1.0}
     assert abs(cues.mean()) < 0.15
 
 
 def test_the_mask_matters():
-    env = PROBES["masked"]()
+    env = FAMILIES["probe-masked"]()
     _, _, episodes, legal = every_episode("masked", 1)
     assert returns(env, episodes, GAMMA).max() == pytest.approx(1 + GAMMA)
     assert returns(env, episodes, GAMMA)[legal].max() == pytest.approx(1.0)
@@ -121,7 +122,7 @@ def test_the_limit_of_truncated_cannot_be_seen():
 
 
 def test_features_count_the_steps():
-    env = PROBES["recall"]()
+    env = FAMILIES["probe-recall"]()
     state, _ = env.reset(jax.random.key(0))
     for time in range(1, env.length + 1):
         state, _ = env.step(state, jnp.zeros(2, int), jax.random.key(0))

@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from cooptions.envs import SCENARIOS, make_env
 from cooptions.envs.grid import Grid
 from cooptions.envs.rollout import advance, start, uniform_action
+from cooptions.envs.scenarios import SCENARIOS, make_env
 from cooptions.errors import ConfigError
 
 

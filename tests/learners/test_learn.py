@@ -14,12 +14,12 @@ from cooptions.cli.main import main
 from cooptions.envs.probe import Matching, Recall
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import ConfigError
-from cooptions.files import config_json
-from cooptions.learners.learn import evaluate, learn, over_updates, scores_by_metric
+from cooptions.files import encode
+from cooptions.learners.learn import evaluate, over_updates, scores_by_metric
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.runs.config import LearningConfig, read_config
-from cooptions.runs.presets import LEARNERS, LEARNING_SWAPS, PRESETS, preset, with_parts
+from cooptions.runs.presets import LEARNING_SWAPS, PRESETS, preset, with_parts
 from cooptions.training.loop import MetricsFile
 
 KEYS = jax.random.split(jax.random.key(0), 3)
@@ -113,7 +113,7 @@ def test_evaluations_are_evenly_spaced_and_the_last_is_at_the_end():
 
 @pytest.fixture(scope="module")
 def learned():
-    return learn(CONFIG.stage, Scaled(jnp.ones(3)), KEYS)
+    return learn_seeds(CONFIG.stage, Scaled(jnp.ones(3)), KEYS)
 
 
 def test_team_learns_and_its_scores_are_kept(learned):
@@ -128,7 +128,7 @@ def test_team_learns_and_its_scores_are_kept(learned):
 
 
 def test_seed_that_diverges_is_left_out_and_the_others_keep_their_numbers(learned, tmp_path, capsys):
-    _, scores = learn(CONFIG.stage, Scaled(jnp.array([1.0, jnp.nan, 1.0])), KEYS, directory=tmp_path)
+    _, scores = learn_seeds(CONFIG.stage, Scaled(jnp.array([1.0, jnp.nan, 1.0])), KEYS, directory=tmp_path)
     assert np.isnan(scores[1]).all()
     np.testing.assert_array_equal(scores[jnp.array([0, 2])], learned[1][jnp.array([0, 2])])
     assert scores_by_metric(CONFIG.name, "matching", CONFIG.stage.steps, ("score", "return"), scores)[
@@ -162,7 +162,7 @@ def test_cooks_copy_the_target_network_as_often_as_foragers(name):
 def test_what_is_written_of_a_method_is_read_again(name):
     config = preset("lbf-8x8-2p-2f")
     config = with_parts(config, LEARNING_SWAPS["method"][name](config))
-    assert read_config(json.loads(json.dumps(config_json(config)))) == config
+    assert read_config(json.loads(json.dumps(encode(config)))) == config
 
 
 @pytest.mark.parametrize(

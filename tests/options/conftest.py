@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.envs import make_env
 from cooptions.envs.rollout import start
+from cooptions.envs.scenarios import make_env
 from cooptions.learners.networks import NetworkConfig, init_team
 from cooptions.options.option_set import OptionSet
 from cooptions.options.report import FeatureReport, OptionReport, Ratio

@@ -26,7 +26,7 @@ from cooptions.options.train import (
     option_weights,
     recipe,
     tasks_on,
-    train_options,
+    train_option_networks,
 )
 from cooptions.types import Feature
 
@@ -77,7 +77,7 @@ def config():
 def trained(config):
     keys = jax.random.split(jax.random.key(3), 1)
     tasks = make_tasks(config)
-    network = jax.tree.map(lambda leaf: leaf[0], train_options(config, tasks, keys))
+    network = jax.tree.map(lambda leaf: leaf[0], train_option_networks(config, tasks, keys))
     return tasks, option_set(config, network, eigenoptions(2, 2), ENV.noop)
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from cooptions.envs import make_env
 from cooptions.envs.grid import Grid, State
 from cooptions.envs.overcooked import OBJECT_TO_INDEX, Overcooked
 from cooptions.envs.probe import ProbeState
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 from cooptions.plots import Rollout, add_captions, colours, floor, frames, save_gif, step_captions
 from cooptions.plots.frames import num_cells, ring, tile_size

@@ -8,18 +8,18 @@ import pytest
 from cooptions.runs.directory import RunDirectory
 from cooptions.runs.covering import CeoConfig, TeamDraw, ceo_cycles, cosines, coverage
 from cooptions.runs.config import Config
-from cooptions.envs import make_env
+from cooptions.envs.scenarios import make_env
 from cooptions.envs.grid import Grid
 from cooptions.envs.rollout import start
 from cooptions.errors import ArtifactError, ConfigError
 from cooptions.figures.ceo import draw_cycles, plot_ceo
-from cooptions.discovery.laplacian import Nystrom
+from cooptions.discovery.laplacian.nystrom import Nystrom
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroEnv
 from cooptions.options.train import OptionsConfig
 from cooptions.training.progress import Progress
-from cooptions.discovery.representations import RawJoint
+from cooptions.discovery.representations.raw import RawJoint
 from cooptions.envs.team import Team
 from cooptions.types import Feature
 from cooptions.discovery.walks import Walk, WalkConfig

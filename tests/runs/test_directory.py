@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cooptions.runs import directory as artifacts
-from cooptions.files import config_json, fill, named_leaves, write_bytes
+from cooptions.files import encode, fill, named_leaves, write_bytes
 from cooptions.runs.directory import open_run
 from cooptions.errors import ArtifactError
 
@@ -187,7 +187,7 @@ def test_config_json_names_the_class():
         inner: Inner
         sizes: tuple[int, ...] = (1, 2)
 
-    assert config_json(Outer(Inner())) == {"type": "Outer", "inner": {"type": "Inner", "rate": 0.1}, "sizes": [1, 2]}
+    assert encode(Outer(Inner())) == {"type": "Outer", "inner": {"type": "Inner", "rate": 0.1}, "sizes": [1, 2]}
 
 
 def test_seconds_of_a_stopped_stage_count(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from PIL import Image, ImageSequence
 from cooptions.runs.directory import open_run
 from cooptions.cli.main import main
 from cooptions.runs.config import config_of_run
-from cooptions.envs import make_env
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import CooptionsError
 from cooptions.figures.methods import discovered
 from cooptions.runs.option_sets import follow_named, load_options, write_option_sets

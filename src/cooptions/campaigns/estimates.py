@@ -2,21 +2,16 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import jax
 from rich.table import Table
 from rich.text import Text
 
 from cooptions.campaigns.plan import Group, Plan
 from cooptions.campaigns.rows import Block, Row
-from cooptions.envs.base import AbstractEnv
-from cooptions.files import Json, config_json
-from cooptions.learners.networks import Network
-from cooptions.options.train import option_set
-from cooptions.runs.config import Config
-from cooptions.runs.stages import untrained_options, with_options
+from cooptions.files import Json, encode
+from cooptions.runs.run import untrained_task
 from cooptions.training.memory import stage_bytes
 from cooptions.training.progress import Progress
 
@@ -51,7 +46,7 @@ class Speeds:
         return self._block(jaxmarl, block)
 
     def _block(self, name: Callable[[Json], str], block: Block) -> float | None:
-        learning = config_json(block.config.learning)
+        learning = encode(block.config.learning)
         return self.seconds(name(learning), block.row.place, learning["learner"], block.num_seeds)
 
 
@@ -74,19 +69,8 @@ def jaxmarl(learning: Json) -> str:
 def group_bytes(group: Group) -> int:
     """What a group's learning takes of the device's memory."""
     config = group.blocks[0].config
-    keys = jax.random.split(jax.random.key(0), group.num_seeds)
-    return stage_bytes(config.learning.stage, like_task_env(config, group.num_seeds), keys)
-
-
-def like_task_env(config: Config, num_seeds: int) -> AbstractEnv:
-    """The shapes of `task_env`, of so many seeds, before anything was discovered."""
-    if not config.discovers:
-        return config.env
-
-    def with_networks(network: Network) -> AbstractEnv:
-        return with_options(config, option_set(config.options, network, config.eigenoptions, config.env.noop))
-
-    return jax.eval_shape(with_networks, untrained_options(config, num_seeds))
+    config = replace(config, seeds=group.num_seeds)
+    return stage_bytes(config.learning.stage, untrained_task(config), config.keys("learning"))
 
 
 def plan_table(plan: Plan, speeds: Speeds, progress: Progress) -> Table:

@@ -11,10 +11,13 @@ from matplotlib.figure import Figure as Canvas
 from cooptions.campaigns.plan import Places
 from cooptions.campaigns.results import Result, by_own_score, read_results
 from cooptions.campaigns.rows import Block, Row, fraction_suffix
-from cooptions.figures import FIGURES, draw, write_canvas
+from cooptions.figures.base import FIGURES
+from cooptions.figures.draw import draw
 from cooptions.files import write_bytes
+from cooptions.plots.canvas import write_canvas
 from cooptions.plots.curves import method_styles, plot_learning_curves, plot_option_counts
 from cooptions.runs.directory import RunDirectory, open_run
+from cooptions.runs.run import Run
 
 FORAGING = ("lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f")
 KITCHENS = ("overcooked-counter_circuit", "overcooked-forced_coord", "overcooked-asymm_advantages")
@@ -196,7 +199,7 @@ class RunFigure(AbstractFigure):
     def _draw(self, block: Block, runs: Path, paths: Sequence[Path]) -> Sequence[Path]:
         with open_run(runs / block.place, block.stages) as run:
             for figure, path in zip(self.names, paths, strict=True):
-                picture = next(each for each in draw(figure, block.config, run) if each.suffix == ".png")
+                picture = next(each for each in draw(figure, Run(block.config, run)) if each.suffix == ".png")
                 write_bytes(path, picture.read_bytes())
         return paths
 
@@ -267,8 +270,9 @@ OTHER_RUNS: dict[str, tuple[tuple[Row, ...], tuple[str, ...]]] = {
 
 
 def _run_figures() -> dict[str, AbstractFigure]:
-    names = [name for name, figure in FIGURES.items() if "learning" not in figure.needs]
-    return {name: RunFigure(FIGURES[name].title, *OTHER_RUNS.get(name, (GRID, (name,)))) for name in names}
+    names = [name for name in FIGURES.names() if "learning" not in FIGURES[name].needs]
+    titles = FIGURES.summaries()
+    return {name: RunFigure(titles[name], *OTHER_RUNS.get(name, (GRID, (name,)))) for name in names}
 
 
 REPRODUCTIONS: dict[str, AbstractFigure] = _score_figures() | _run_figures()

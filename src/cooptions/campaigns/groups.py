@@ -13,8 +13,8 @@ import jax.numpy as jnp
 from cooptions.campaigns.plan import Group
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError
-from cooptions.files import Json, config_json, write_bytes, write_json
-from cooptions.learners.learn import learn
+from cooptions.files import Json, encode, write_bytes, write_json
+from cooptions.learners.learn import learn_seeds
 from cooptions.runs.config import config_of_run
 from cooptions.runs.directory import RunDirectory, open_run
 from cooptions.scores.statistics import save_scores
@@ -38,7 +38,7 @@ def learn_together(group: Group, envs: Sequence[AbstractEnv], runs: Path, progre
             stage, data = group.blocks[0].config.learning.stage, concatenate(envs)
             where.stage(
                 "learning",
-                lambda: learn(stage, data, keys, directory=where.path, progress=progress),
+                lambda: learn_seeds(stage, data, keys, directory=where.path, progress=progress),
                 lambda arrays: arrays,
             )
         return where
@@ -50,7 +50,7 @@ def group_config(group: Group, runs: Path) -> Json:
     config = group.blocks[0].config
     return {
         "scenario": config.scenario,
-        "learning": config_json(replace(config.learning, name="")),
+        "learning": encode(replace(config.learning, name="")),
         "blocks": [{"run": str(block.place), "seeds": list(block.seeds)} for block in group.blocks],
         "options": [
             RunDirectory(runs / block.place).manifest.get("options", {}).get("files") for block in group.blocks

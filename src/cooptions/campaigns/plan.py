@@ -8,7 +8,7 @@ from pathlib import Path
 from cooptions.campaigns.results import check_settings, has_scores, read_result, result_paths
 from cooptions.campaigns.rows import Block, Row, blocks
 from cooptions.errors import require
-from cooptions.files import config_json
+from cooptions.files import encode
 from cooptions.runs.directory import RunDirectory
 
 
@@ -98,8 +98,8 @@ def program(block: Block) -> str:
     """What the program of a block's learning depends on; its options are data, how many there are and of what shape
     is not."""
     config = block.config
-    learning = config_json(replace(config.learning, name=""))
-    shape = [config_json(config.options), config.laplacian.num_eigenfunctions] if config.discovers else []
+    learning = encode(replace(config.learning, name=""))
+    shape = [encode(config.options), config.laplacian.num_eigenfunctions] if config.discovers else []
     return json.dumps([config.scenario, learning, shape], sort_keys=True)
 
 

@@ -43,8 +43,6 @@ class Row:
 
     def __post_init__(self) -> None:
         require(self.until in COMMANDS, f"until must be one of {', '.join(COMMANDS)}, not {self.until!r}")
-        methods = COMMANDS[self.until][1]["method"]
-        require(self.method in methods, f"method: unknown {self.method!r}; there are {', '.join(methods)}")
 
     @property
     def learns(self) -> bool:
@@ -91,7 +89,7 @@ class Block:
         """What its command makes."""
         row = self.row
         config = _preset(self._scenario)
-        config = with_parts(config, COMMANDS[row.until][1]["method"][row.method](config))
+        config = with_parts(config, COMMANDS[row.until][1]["method"].parts(row.method, config))
         config = replace(config, seed=self.first, seeds=self.num_seeds)
         if row.basis:
             config = replace(config, basis=row.basis)

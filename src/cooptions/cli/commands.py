@@ -1,7 +1,7 @@
 """What each command of the command line does."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -13,28 +13,22 @@ from rich.table import Table
 from cooptions.campaigns.command import ReproduceArguments, reproduce
 from cooptions.campaigns.figures import REPRODUCTIONS
 from cooptions.cli.pipeline import run_pipeline
-from cooptions.envs import SCENARIOS
+from cooptions.envs.scenarios import scenario_names
 from cooptions.errors import ArtifactError, ConfigError, require
-from cooptions.figures import FIGURES, draw, write_canvas
-from cooptions.files import config_json
+from cooptions.figures.base import FIGURES
+from cooptions.figures.draw import draw
+from cooptions.files import encode
 from cooptions.options.report import rich_table
 from cooptions.options.sharing.storage import load_reports
 from cooptions.options.train import OptionsConfig, recipe
+from cooptions.plots.canvas import write_canvas
 from cooptions.plots.curves import plot_learning_curves
 from cooptions.runs.config import Config, config_of_run
 from cooptions.runs.directory import open_run, provenance
 from cooptions.runs.learned import evaluate_run, scores_to_compare
 from cooptions.runs.option_sets import load_options, option_set_path, write_gif
-from cooptions.runs.presets import (
-    DISCOVERY_SWAPS,
-    LEARNERS,
-    LEARNING_SWAPS,
-    OPTION_SWAPS,
-    PRESETS,
-    Swaps,
-    preset,
-    with_parts,
-)
+from cooptions.runs.presets import DISCOVERY_SWAPS, LEARNING_SWAPS, OPTION_SWAPS, PRESETS, Swaps, preset, with_parts
+from cooptions.runs.run import Run
 from cooptions.runs.stages import STAGES
 from cooptions.runs.verify import verify
 from cooptions.scores.comparison import compare, improvements, save_marl_eval
@@ -137,11 +131,11 @@ class CompareArguments:
 def list_command(arguments: Sequence[str]) -> None:
     options = tyro.cli(ListArguments, args=arguments, prog="cooptions list")
     catalogue = {
-        "scenarios": list(SCENARIOS),
+        "scenarios": list(scenario_names()),
         "presets": list(PRESETS),
-        **{swap: list(choices) for swap, choices in (DISCOVERY_SWAPS | OPTION_SWAPS).items()},
-        "learners": list(LEARNERS),
-        "figures": {name: figure.title for name, figure in FIGURES.items()},
+        **{name: list(swap.names()) for name, swap in (DISCOVERY_SWAPS | OPTION_SWAPS).items()},
+        "learners": list(learner_names()),
+        "figures": FIGURES.summaries(),
         "reproductions": {name: figure.title for name, figure in REPRODUCTIONS.items()},
     }
     if options.json:
@@ -180,14 +174,13 @@ def options_command(arguments: Sequence[str]) -> None:
 def show_command(arguments: Sequence[str]) -> None:
     path, rest = _take_run("show", arguments)
     chosen = _parse(ShowArguments, ShowArguments(), rest, "cooptions show RUN")
-    with open_run(path, {}) as run:
-        config = config_of_run(run)
-        options = load_options(config, run, chosen.seed)
-        console.print(rich_table(load_reports(option_set_path(run, config, chosen.seed))))
-        console.print(f"option set: {option_set_path(run, config, chosen.seed)}")
+    with Run.reopen(path) as run:
+        options = load_options(run, chosen.seed)
+        console.print(rich_table(load_reports(option_set_path(run, chosen.seed))))
+        console.print(f"option set: {option_set_path(run, chosen.seed)}")
         names = [option.name for option in options.options] if "all" in chosen.gif else chosen.gif
         for name in names:
-            console.print(f"picture: {write_gif(config, run, options, name, seed=chosen.seed)}")
+            console.print(f"picture: {write_gif(run, options, name, seed=chosen.seed)}")
 
 
 def train_command(arguments: Sequence[str]) -> None:
@@ -201,10 +194,9 @@ def run_command(arguments: Sequence[str]) -> None:
 def evaluate_command(arguments: Sequence[str]) -> None:
     path, rest = _take_run("evaluate", arguments)
     chosen = _parse(EvaluateArguments, EvaluateArguments(), rest, "cooptions evaluate RUN")
-    with open_run(path, {}) as run:
-        config = config_of_run(run)
-        keys = replace(config, seed=config.seed + 2**16 * chosen.key).keys("evaluate")
-        scores = evaluate_run(config, run, chosen.episodes, keys, Progress(console))
+    with Run.reopen(path, Progress(console)) as run:
+        keys = replace(run.config, seed=run.config.seed + 2**16 * chosen.key).keys("evaluate")
+        scores = evaluate_run(run, chosen.episodes, keys)
     console.print(score_table(compare([each.averaged() for each in scores])))
 
 
@@ -229,7 +221,7 @@ def verify_command(arguments: Sequence[str]) -> None:
     _ = options.config.discovery
     # With --json, standard output is for the result alone.
     result = verify(options.config, Progress(Console(stderr=True)))
-    whole = {"config": config_json(options.config), **result, **provenance()}
+    whole = {"config": encode(options.config), **result, **provenance()}
     print(json.dumps(whole, indent=None if options.json else 1))
 
 
@@ -239,10 +231,9 @@ def reproduce_command(arguments: Sequence[str]) -> None:
 
 def figure_command(arguments: Sequence[str]) -> None:
     options = tyro.cli(FigureArguments, args=arguments, prog="cooptions figure")
-    if options.name not in FIGURES:
-        raise ConfigError(f"figure: unknown {options.name!r}; there are {', '.join(FIGURES)}")
-    with open_run(options.run, {}) as run:
-        for path in draw(options.name, config_of_run(run), run):
+    _ = FIGURES[options.name]  # an unknown one is refused before the directory is opened
+    with Run.reopen(options.run, Progress(Console(stderr=True))) as run:
+        for path in draw(options.name, run):
             console.print(f"picture: {path}")
 
 
@@ -286,8 +277,8 @@ def _take_preset(
     if not arguments or arguments[0] in ("-h", "--help"):
         console.print(f"usage: cooptions {command} PRESET [--FIELD VALUE ...]")
         console.print(f"PRESET: {', '.join(PRESETS)}, or any scenario; `cooptions {command} quick --help` shows fields")
-        for swap, choices in swaps.items():
-            console.print(f"--{swap} NAME: {_names(choices)}")
+        for name, swap in swaps.items():
+            console.print(f"--{name} NAME: {', '.join(swap.names())}")
         raise SystemExit(0 if arguments else 2)
     name, *rest = arguments
     if name.startswith("-"):
@@ -297,22 +288,13 @@ def _take_preset(
 
 def _swap_parts(config: Config, arguments: Sequence[str], swaps: Swaps) -> tuple[Config, Sequence[str]]:
     rest = list(arguments)
-    for swap, choices in swaps.items():
-        while f"--{swap}" in rest:
-            index = rest.index(f"--{swap}")
+    for flag, swap in swaps.items():
+        while f"--{flag}" in rest:
+            index = rest.index(f"--{flag}")
             name = rest[index + 1] if index + 1 < len(rest) else ""
-            if name not in choices:
-                raise ConfigError(f"{swap}: unknown {name!r}; there are {_names(choices)}")
-            config = with_parts(config, choices[name](config))
+            config = with_parts(config, swap.parts(name, config))
             del rest[index : index + 2]
     return config, rest
-
-
-def _names(choices: Collection[str]) -> str:
-    """Choices in a line; of `LEARNER+OPTIONS`, of which there is every pair, each half once."""
-    alone = [name for name in choices if "+" not in name]
-    added = dict.fromkeys(f"+{name.partition('+')[2]}" for name in choices if "+" in name)
-    return ", ".join(alone) + (f"; each alone or with {', '.join(added)}" if added else "")
 
 
 def _parse(kind: type[Arguments], default: Arguments, arguments: Sequence[str], prog: str) -> Arguments:

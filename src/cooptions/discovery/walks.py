@@ -1,6 +1,7 @@
 """Random joint walks: the data that discovery learns from."""
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +13,9 @@ from jaxtyping import Array, Bool, Int, Key, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, advance, start, uniform_action
+from cooptions.envs.team import Team
 from cooptions.errors import require
+from cooptions.training.keys import stage_key
 from cooptions.training.progress import Progress
 from cooptions.types import Feature, TimeStep
 
@@ -54,6 +57,8 @@ class Walk(eqx.Module):
     last: Bool[Array | np.ndarray, "*batch env"]
     votes: Int[Array | np.ndarray, "*batch env agent"] | None = None
     """The joint option each agent voted for, -1 for a primitive action; only where there are options."""
+    team: Team | None = eqx.field(static=True, default=None)
+    """Who walked, and which of their features were kept."""
 
 
 class Dataset(eqx.Module):
@@ -95,6 +100,27 @@ def votes_of(env: AbstractEnv, action: Int[Array, "env agent"]) -> Int[Array, "e
 
 def walk(
     env: AbstractEnv,
+    transitions: int = 500_000,
+    *,
+    num_envs: int = 100,
+    features: Sequence[str] = (),
+    policy: Policy = random_policy,
+    key: PRNGKeyArray,
+    progress: Progress | bool = False,
+) -> Walk:
+    """Let a team walk at random for so many joint transitions: what discovery learns from.
+
+    `features` names the features of agents' states to keep; all of them where left out.
+
+        walk = co.walk(co.make_env("grid-15x15-3p"), transitions=100_000, key=jax.random.key(0))
+    """
+    config = WalkConfig(transitions, num_envs, tuple(features))
+    walked = walk_seeds(env, config, stage_key(key, "walk")[None], policy=policy, progress=Progress.of(progress))
+    return jax.tree.map(lambda leaf: leaf[0], walked)
+
+
+def walk_seeds(
+    env: AbstractEnv,
     config: WalkConfig,
     keys: Key[Array, " seed"],
     *,
@@ -113,7 +139,8 @@ def walk(
             runners, chunk = _walk_chunk(env, policy, columns, length, runners, keys, jnp.int32(begun))
             chunks.append(jax.device_get(chunk))
             show.advance(length * config.num_envs, {})
-    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *chunks)
+    whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *chunks)
+    return dataclasses.replace(whole, team=Team.of(env, columns))
 
 
 @partial(jax.jit, static_argnums=1)

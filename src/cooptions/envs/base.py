@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cooptions.errors import ConfigError, require
+from cooptions.parts import Registry
 from cooptions.types import Feature, TimeStep
 
 State = TypeVar("State")
@@ -110,6 +111,10 @@ class AbstractEnv(abc.ABC, Generic[State]):
         unknown = [name for name in given if name not in fields]
         require(not unknown, f"scenario: unknown option {', '.join(unknown)}; there are {', '.join(fields)}")
         return cls(**{name: _convert(name, fields[name], text) for name, text in given.items()})
+
+
+FAMILIES: Registry[type[AbstractEnv]] = Registry("environment", "cooptions.envs", AbstractEnv)
+"""Families of environments, by the word that their scenario names begin with."""
 
 
 def _convert(name: str, kind: Any, text: str) -> Any:

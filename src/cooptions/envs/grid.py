@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cooptions.envs.base import AbstractEnv
+from cooptions.envs.base import FAMILIES, AbstractEnv
 from cooptions.errors import ConfigError, require
 from cooptions.types import Feature, TimeStep, restart
 
@@ -26,6 +26,7 @@ class State(eqx.Module):
     step_count: Int[Array, ""]
 
 
+@FAMILIES.register("grid")
 @dataclass(frozen=True)
 class Grid(AbstractEnv[State]):
     """Agents move on a grid, without a task or with a plain one. Scenario `HxW-Pp`, with optional fields.

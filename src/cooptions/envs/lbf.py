@@ -11,13 +11,14 @@ from jumanji.environments.routing.lbf import LevelBasedForaging as JumanjiForagi
 from jumanji.environments.routing.lbf.generator import RandomGenerator
 from jumanji.environments.routing.lbf.types import Agent, Food, State
 
-from cooptions.envs.base import AbstractEnv
+from cooptions.envs.base import FAMILIES, AbstractEnv
 from cooptions.errors import require
 from cooptions.types import Feature, TimeStep, restart
 
 Coop = Literal["three_lowest", "sum_all", "none"]
 
 
+@FAMILIES.register("lbf")
 @dataclass(frozen=True)
 class Foraging(AbstractEnv[State]):
     """Agents of various levels gather around apples and load them together.

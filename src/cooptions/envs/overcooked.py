@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
 from cooptions.envs.adapters.quiet import quiet_import
-from cooptions.envs.base import AbstractEnv
+from cooptions.envs.base import FAMILIES, AbstractEnv
 from cooptions.errors import require
 from cooptions.types import Feature, TimeStep, restart
 
@@ -35,6 +35,7 @@ class Kitchen(eqx.Module):
     deliveries: Int[Array, ""]
 
 
+@FAMILIES.register("overcooked")
 @dataclass(frozen=True)
 class Overcooked(AbstractEnv[Kitchen]):
     """Two cooks fill pots with onions and deliver the soups.

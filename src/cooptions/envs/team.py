@@ -18,13 +18,20 @@ class Team:
     features: tuple[Feature, ...]
     agent_features: tuple[tuple[bool, ...], ...]
     agent_types: tuple[int, ...]
+    columns: tuple[int, ...] = ()
+    """Which features of the environment these are; all of them where left out."""
 
     @classmethod
     def of(cls, env: AbstractEnv, columns: Sequence[int] | None = None) -> "Team":
         """The team of an environment, with all features or those in `columns`."""
         kept = list(range(len(env.features)) if columns is None else columns)
         rows = tuple(tuple(bool(flag) for flag in row[kept]) for row in env.agent_features)
-        return cls(tuple(env.features[column] for column in kept), rows, env.agent_types)
+        chosen = tuple(kept) if kept != list(range(len(env.features))) else ()
+        return cls(tuple(env.features[column] for column in kept), rows, env.agent_types, chosen)
+
+    def select(self, agent_states: Shaped[Array, "*batch all_feature"]) -> Shaped[Array, "*batch feature"]:
+        """The features of agents' states that the team is described by."""
+        return agent_states[..., np.array(self.columns)] if self.columns else agent_states
 
     @property
     def num_agents(self) -> int:

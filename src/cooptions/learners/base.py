@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.learners.networks import NetworkConfig, init_memory
+from cooptions.parts import Registry
 from cooptions.training.loop import Metrics
 from cooptions.types import TimeStep
 
@@ -55,6 +56,10 @@ class LearnerConfig:
     def num_updates(self) -> int:
         return self.steps // self.steps_per_update
 
+    def build(self) -> "AbstractLearner":
+        """The learner with these hyperparameters."""
+        raise NotImplementedError(f"{type(self).__name__}.build")
+
     @property
     def intra_option(self) -> bool:
         """Whether a step teaches the options that agree with it."""
@@ -65,6 +70,10 @@ class LearnerConfig:
         rate = self.learning_rate
         schedule = optax.linear_schedule(rate, 0.0, num_gradient_steps) if self.anneal else rate
         return optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), optax.adam(schedule, eps=eps))
+
+
+LEARNERS: Registry[type[LearnerConfig]] = Registry("learner", "cooptions.learners", LearnerConfig)
+"""Learners by name: the configuration of each, which builds it."""
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def all_finite(tree: Any) -> Bool[Array, ""]:
     return jnp.all(jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]))
 
 
-def learn(
+def learn_seeds(
     stage: Learning,
     envs: AbstractEnv,
     keys: Key[Array, " seed"],

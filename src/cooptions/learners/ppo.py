@@ -14,7 +14,7 @@ from cooptions.envs.rollout import training_reward
 from cooptions.errors import require
 from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
-from cooptions.learners.base import AbstractLearner, LearnerConfig
+from cooptions.learners.base import LEARNERS, AbstractLearner, LearnerConfig
 from cooptions.learners.exploration import draw_together, follow
 from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_team
 from cooptions.learners.option_credit import Merit, MeritConfig
@@ -37,6 +37,7 @@ class DrawingConfig(MeritConfig):
         require(0 <= self.chance <= 1, f"choice.chance must lie in [0, 1], not {self.chance}")
 
 
+@LEARNERS.register("ppo")
 @dataclass(frozen=True)
 class PpoConfig(LearnerConfig):
     """Hyperparameters of PPO. Gradients of the policy and of the critic are clipped each for itself."""

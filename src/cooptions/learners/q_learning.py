@@ -14,7 +14,7 @@ from cooptions.envs.rollout import training_reward
 from cooptions.errors import require
 from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages
-from cooptions.learners.base import AbstractLearner, LearnerConfig
+from cooptions.learners.base import LEARNERS, AbstractLearner, LearnerConfig
 from cooptions.learners.exploration import ChoiceConfig, choose, state_value
 from cooptions.learners.networks import Network, apply_team, init_team
 from cooptions.learners.option_credit import Merit
@@ -23,6 +23,7 @@ from cooptions.training.loop import Metrics
 from cooptions.types import TimeStep
 
 
+@LEARNERS.register("q_learning")
 @dataclass(frozen=True)
 class QConfig(LearnerConfig):
     """Hyperparameters of Q-learning."""

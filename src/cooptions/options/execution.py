@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, uniform_action
 from cooptions.options.base import AbstractOptions
+from cooptions.plots.rollout import Rollout
 from cooptions.types import Feature
 
 
@@ -26,6 +27,11 @@ class Execution(eqx.Module):
     length: Int[Array, "*batch"]
     terminated: Bool[Array, "*batch"]
     """Whether the team ended it, not the step limit or the environment."""
+
+    @property
+    def rollout(self) -> Rollout:
+        """The record that pictures are drawn from."""
+        return Rollout(self.states, self.agent_states, self.actions, self.length)
 
 
 def follow(

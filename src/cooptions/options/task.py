@@ -6,7 +6,6 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.discovery.discover import Evaluator
@@ -34,8 +33,6 @@ class OptionTask(AbstractWrapper[TaskState]):
     """
 
     env: AbstractEnv = eqx.field(static=True)
-    columns: tuple[int, ...] = eqx.field(static=True)
-    """The features that discovery knows."""
     step_cost: float = eqx.field(static=True)
     effort: float = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
@@ -63,7 +60,7 @@ class OptionTask(AbstractWrapper[TaskState]):
 
     def value(self, inner: Any) -> Float[Array, ""]:
         """The eigenfunction at a state of the environment."""
-        return self.weights @ self.evaluate(self.env.agent_states(inner)[:, np.array(self.columns)])
+        return self.weights @ self.evaluate(self.env.agent_states(inner))
 
     def reset(self, key: PRNGKeyArray) -> tuple[TaskState, TimeStep]:
         index = jax.random.randint(key, (), 0, self.start_values.shape[0])

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray, Shaped
 
-from cooptions.discovery.discover import BLOCK, Discovery, Evaluator, Spectrum
+from cooptions.discovery.discover import BLOCK, Evaluator
+from cooptions.discovery.discovered import Discovered
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.learners.networks import Network, NetworkConfig
@@ -148,24 +149,15 @@ def pace(
 
 
 def option_tasks(
-    env: AbstractEnv,
-    columns: tuple[int, ...],
-    config: OptionsConfig,
-    discovery: Discovery,
-    representation: Any,
-    spectrum: Spectrum,
-    options: tuple[Option, ...],
-    keys: Key[Array, " seed"],
+    env: AbstractEnv, found: Discovered, config: OptionsConfig, options: tuple[Option, ...], keys: Key[Array, " seed"]
 ) -> OptionTask:
     """The tasks of all options of what discovery has found, with seeds in front."""
-    evaluate = jax.jit(jax.vmap(discovery.evaluator))(representation, spectrum)
-    weights = option_weights(options, discovery.laplacian.num_eigenfunctions)
-    return tasks_on(env, columns, config, evaluate, weights, keys)
+    evaluate = jax.jit(jax.vmap(Discovered.evaluator))(found)
+    return tasks_on(env, config, evaluate, option_weights(options, found.num_eigenfunctions), keys)
 
 
 def tasks_on(
     env: AbstractEnv,
-    columns: tuple[int, ...],
     config: OptionsConfig,
     evaluate: Evaluator,
     weights: Float[Array, "option k"],
@@ -178,7 +170,7 @@ def tasks_on(
     )
 
     def values(state: Any) -> Float[Array, "seed start k"]:
-        joint = jax.vmap(jax.vmap(env.agent_states))(state)[..., np.array(columns)]
+        joint = jax.vmap(jax.vmap(env.agent_states))(state)
         return jax.jit(jax.vmap(values_at))(evaluate, joint)
 
     start_values = values(starts.state)
@@ -187,7 +179,6 @@ def tasks_on(
         weights /= jax.vmap(available_gain)(start_values, weights)[..., None]
     return OptionTask(
         env=env,
-        columns=columns,
         step_cost=config.step_cost,
         effort=config.effort,
         max_steps=config.max_steps,
@@ -204,7 +195,7 @@ def values_at(evaluate: Evaluator, joint: Shaped[Array, "state agent feature"]) 
     return jax.lax.map(evaluate, joint, batch_size=BLOCK)
 
 
-def train_options(
+def train_option_networks(
     config: OptionsConfig,
     tasks: OptionTask,
     keys: Key[Array, " seed"],

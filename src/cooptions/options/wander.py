@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.options.base import AbstractOptions, Option
+from cooptions.options.base import OPTION_SOURCES, AbstractOptions, Option
 
 
 class RandomPlay(AbstractOptions):
@@ -24,6 +24,7 @@ class RandomPlay(AbstractOptions):
         return jnp.zeros(self.members.shape, jnp.int32)
 
 
+@OPTION_SOURCES.register("wander")
 def wandering_options(env: AbstractEnv, *, max_steps: int = 10) -> RandomPlay:
     """The control: one option, by which the team leaves its policy together and goes nowhere in particular.
 

@@ -3,33 +3,30 @@
 import dataclasses
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, get_args
-from zlib import crc32
 
 import jax
 from jaxtyping import Array, Float, Key
 
-from cooptions.files import Json, config_json, file_digest
+from cooptions.files import Json, decode, encode, file_digest
 from cooptions.runs.directory import RunDirectory
 from cooptions.discovery.discover import Discovery
-from cooptions.envs import AbstractEnv, make_env
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ArtifactError, require
-from cooptions.discovery.laplacian import Basis, Laplacian, Nystrom
-from cooptions.learners import Learner
-from cooptions.learners.exploration import ChoiceConfig
-from cooptions.learners.networks import NetworkConfig
-from cooptions.learners.ppo import DrawingConfig
+from cooptions.discovery.laplacian.canonical import Basis
+from cooptions.discovery.laplacian.base import AbstractLaplacian
+from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.learners.base import LearnerConfig
 from cooptions.learners.learn import Learning, metric_names, scores_by_metric
 from cooptions.learners.q_learning import QConfig
 from cooptions.scores.statistics import Scores
 from cooptions.options.base import Option
 from cooptions.options.macro import MacroConfig
 from cooptions.options.train import OptionsConfig, eigenoptions
-from cooptions.discovery.representations import Hit, Representation
+from cooptions.discovery.representations.base import AbstractRepresentation
+from cooptions.discovery.representations.hit import Hit
+from cooptions.training.keys import stage_key
 from cooptions.envs.team import Team
-from cooptions.discovery.representations.disentangle import CmiConfig
-from cooptions.discovery.representations.distance import DistanceConfig
-from cooptions.discovery.representations.fermat import FermatConfig
 from cooptions.discovery.walks import WalkConfig, kept_columns
 
 
@@ -39,7 +36,7 @@ class LearningConfig:
 
     name: str = "iql"
     """What tables and curves call it."""
-    learner: Learner = field(default_factory=QConfig)
+    learner: LearnerConfig = field(default_factory=QConfig)
     macro: MacroConfig | None = None
     """How joint options enter the task; without, there are none."""
     evaluations: int = 50
@@ -77,9 +74,9 @@ class Config:
     seeds: int = 1
     """How many seeds run side by side. They share a program: a seed's bits depend on this number."""
     walk: WalkConfig = field(default_factory=WalkConfig)
-    representation: Representation = field(default_factory=Hit)
+    representation: AbstractRepresentation = field(default_factory=Hit)
     """How the team's states become z. `--representation NAME` chooses another."""
-    laplacian: Laplacian = field(default_factory=Nystrom)
+    laplacian: AbstractLaplacian = field(default_factory=Nystrom)
     """How eigenfunctions of z are found. `--laplacian NAME` chooses another."""
     basis: Basis = "symmetric"
     """Within equal eigenvalues: all features together first (`symmetric`), or one feature at a time (`axes`)."""
@@ -134,12 +131,12 @@ class Config:
     def keys(self, stage: str) -> Key[Array, " seed"]:
         """One key per seed for a stage: its own, so that a new stage changes no other's numbers."""
         roots = jax.vmap(jax.random.key)(self.seed + jax.numpy.arange(self.seeds))
-        return jax.vmap(lambda root: jax.random.fold_in(root, crc32(stage.encode())))(roots)
+        return jax.vmap(lambda root: stage_key(root, stage))(roots)
 
     def stage_config(self, *fields: str) -> Json:
         """What a stage depends on: scenario, seeds, and these fields; and what the scenario's name leaves open, which a
         later version may set otherwise; and the hashes of files that it names, if any."""
-        whole = config_json(self) | {"env": plain_fields(self.env)}
+        whole = encode(self) | {"env": plain_fields(self.env)}
         macro = self.learning.macro if "learning" in fields else None
         files = {str(path): file_digest(path) for path in (*self.env.files, *(macro.files if macro else ()))}
         found = {name: whole[name] for name in ("scenario", "env", "seed", "seeds", *fields)}
@@ -153,42 +150,22 @@ def plain_fields(env: AbstractEnv) -> Json:
     return {name: value for name, value in values.items() if isinstance(value, str | int | float)}
 
 
-def config_of_run(run: RunDirectory) -> Config:
-    """The configuration that a run directory was made with, as far as its stages go."""
+def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
+    """The configuration that a run directory was made with, as far as its stages go.
+
+    A scenario or part from outside the package is imported only if it is trusted: a directory may be a stranger's.
+    """
     known: Json = {}
     for stage in sorted(run.configs.values(), key=lambda stage: stage["seeds"]):  # more may learn than discover
         known |= stage
     if not known:
         raise ArtifactError(f"{run.path}: no run was made here")
+    where = f"{run.file('config.json')}: configuration"
+    scenario = known.get("scenario")
+    if isinstance(scenario, str) and ":" in scenario and not trust:
+        raise ArtifactError(
+            f"{where}.scenario is {scenario!r}, code from outside, which a file cannot ask to run: if you know it, "
+            f"say --trust, or trust=True"
+        )
     named = {name: value for name, value in known.items() if name not in ("env", "files")}
-    return read_config({"type": "Config", **named})
-
-
-def read_config(value: Any) -> Any:
-    """The inverse of `config_json`."""
-    if isinstance(value, list):
-        return tuple(read_config(item) for item in value)
-    if not isinstance(value, dict):
-        return value
-    kind = {cls.__name__: cls for cls in _CLASSES}.get(value["type"])
-    if kind is None:
-        raise ArtifactError(f"config.json: unknown part {value['type']!r}: it was made by another version")
-    return kind(**{name: read_config(item) for name, item in value.items() if name != "type"})
-
-
-_CLASSES = (
-    Config,
-    WalkConfig,
-    *get_args(Representation),
-    *get_args(Laplacian),
-    DistanceConfig,
-    FermatConfig,
-    CmiConfig,
-    OptionsConfig,
-    LearningConfig,
-    MacroConfig,
-    *get_args(Learner),
-    ChoiceConfig,
-    DrawingConfig,
-    NetworkConfig,
-)
+    return decode(Config, {**encode(Config(scenario="")), **named}, where, trust=trust)

@@ -9,22 +9,19 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float, Key
 
-from cooptions.runs.directory import RunDirectory
-from cooptions.runs.config import Config
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError, ConfigError, require
+from cooptions.runs.run import Run
 from cooptions.scores.statistics import Scores, load_scores, save_scores
 from cooptions.learners.learn import evaluate
-from cooptions.training.progress import Progress
-from cooptions.runs.stages import learning_stage, task_env
 
 
-def write_scores(config: Config, run: RunDirectory, progress: Progress) -> list[Scores]:
+def write_scores(run: Run) -> list[Scores]:
     """Write what every seed scored over training, one file a metric."""
-    _, values = learning_stage(config, run, progress)
+    config, (_, values) = run.config, run.learning
     scores = config.learning.scores(config.env, config.scenario, values)
     for each in scores:
-        save_scores(run.file("scores", f"{each.metric}.safetensors"), each)
+        save_scores(run.directory.file("scores", f"{each.metric}.safetensors"), each)
     return scores
 
 
@@ -56,19 +53,17 @@ def _count(scores: Sequence[Scores], one: Scores) -> int:
     return sum((each.name, each.scenario) == (one.name, one.scenario) for each in scores)
 
 
-def evaluate_run(
-    config: Config, run: RunDirectory, num_episodes: int, keys: Key[Array, " seed"], progress: Progress
-) -> list[Scores]:
+def evaluate_run(run: Run, num_episodes: int, keys: Key[Array, " seed"]) -> list[Scores]:
     """Let every seed's final policy play fresh episodes."""
-    if "learning" not in run.manifest:
-        raise ArtifactError(f"{run.path}: nothing was learned here; `cooptions train` does it")
-    policy, _ = learning_stage(config, run, progress)
-    envs, stage = task_env(config, run, progress), config.learning.stage
+    config = run.config
+    if not run.has("learning"):
+        raise ArtifactError(f"{run.directory.path}: nothing was learned here; `cooptions train` does it")
+    (policy, _), stage = run.learning, config.learning.stage
 
     @jax.jit
     def play(policy: Any, envs: AbstractEnv, keys: Key[Array, " seed"]) -> Float[Array, "seed episode score"]:
         one_seed = partial(evaluate, stage.learner, num_episodes=num_episodes)
         return jax.vmap(lambda policy, env, key: one_seed(policy, env, key=key))(policy, envs, keys)
 
-    values = play(policy, envs, keys)[:, None]
+    values = play(policy, run.task, keys)[:, None]
     return config.learning.scores(config.env, config.scenario, values)

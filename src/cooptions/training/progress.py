@@ -24,6 +24,13 @@ class Progress:
     def silent(cls) -> "Progress":
         return cls(Console(quiet=True))
 
+    @classmethod
+    def of(cls, progress: "Progress | bool | None") -> "Progress":
+        """What a caller asked for: a terminal's progress for True, nothing for False."""
+        if isinstance(progress, Progress):
+            return progress
+        return cls(Console(stderr=True)) if progress else cls.silent()
+
     def warn(self, message: str) -> None:
         self.console.print(f"[yellow]warning:[/] {message}")
 

@@ -17,10 +17,10 @@ import pytest
 from jaxmarl.environments.mpe import SimpleSpreadMPE
 from safetensors.numpy import load, save
 
-from cooptions.envs import make_env
 from cooptions.envs.adapters.jaxmarl import FromJaxMARL
 from cooptions.envs.grid import Grid
 from cooptions.envs.lbf import Foraging
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ArtifactError
 from cooptions.options.sharing.sealed import LARGEST_TOTAL, canonical_json
 from cooptions.options.sharing.storage import FORMAT, fingerprint, load_option_set, load_reports, save_option_set
@@ -129,7 +129,7 @@ def test_other_settings_round_trip(settings, make_set, tiny_env, tmp_path):
 ACT = """
 import sys
 import jax, numpy as np
-from cooptions.envs import make_env
+from cooptions.envs.scenarios import make_env
 from cooptions.options.sharing.storage import load_option_set
 options = load_option_set(sys.argv[1], make_env("grid-5x5-2p"))
 given = np.load(sys.argv[2])

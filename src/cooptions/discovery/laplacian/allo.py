@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from cooptions.discovery.laplacian.base import AbstractLaplacian, Pairs
+from cooptions.discovery.laplacian.base import LAPLACIANS, AbstractLaplacian, Pairs
 from cooptions.errors import require
 from cooptions.training.loop import Metrics
 from cooptions.training.nn import MLP
@@ -52,6 +52,7 @@ class Errors(eqx.Module):
         return self.first * self.second
 
 
+@LAPLACIANS.register("allo")
 @dataclass(frozen=True)
 class Allo(AbstractLaplacian[State, Solution]):
     """Graph drawing under orthonormality, with stopped gradients that leave the proper eigenfunctions as optimum."""

@@ -6,7 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from cooptions.discovery.laplacian.base import AbstractLaplacian, Pairs
+from cooptions.discovery.laplacian.base import LAPLACIANS, AbstractLaplacian, Pairs
 from cooptions.discovery.laplacian.moments import slowest
 from cooptions.errors import require
 from cooptions.training.loop import Metrics
@@ -21,6 +21,7 @@ class Solution(eqx.Module):
     eigenvalues: Float[Array, " k"]
 
 
+@LAPLACIANS.register("exact")
 @dataclass(frozen=True)
 class Exact(AbstractLaplacian[Solution, Solution]):
     """Rayleigh-Ritz on the indicator functions of the distinct values of z: nothing is approximated."""

@@ -15,7 +15,7 @@ import tyro
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cooptions.discovery.laplacian.allo import Allo
-from cooptions.discovery.laplacian.base import AbstractLaplacian, Pairs
+from cooptions.discovery.laplacian.base import LAPLACIANS, AbstractLaplacian, Pairs
 from cooptions.discovery.laplacian.exact import Exact
 from cooptions.discovery.laplacian.nystrom import Nystrom
 from cooptions.envs.team import Team
@@ -34,6 +34,7 @@ class Products(eqx.Module):
     eigenvalues: Float[Array, " k"]
 
 
+@LAPLACIANS.register("kronecker")
 @dataclass(frozen=True)
 class Kronecker(AbstractLaplacian[States, Products]):
     """Products of single-agent eigenfunctions, on raw joint z: the agents' states, one after the other.

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from cooptions.discovery.laplacian.base import AbstractLaplacian, Pairs
+from cooptions.discovery.laplacian.base import LAPLACIANS, AbstractLaplacian, Pairs
 from cooptions.discovery.laplacian.moments import moments, slowest
 from cooptions.errors import require
 from cooptions.training.loop import Metrics
@@ -26,6 +26,7 @@ class Solution(eqx.Module):
     eigenvalues: Float[Array, " k"]
 
 
+@LAPLACIANS.register("nystrom")
 @dataclass(frozen=True)
 class Nystrom(AbstractLaplacian[Solution, Solution]):
     """Rayleigh-Ritz on Gaussian bumps around visited z, and z itself: one generalised eigenproblem."""

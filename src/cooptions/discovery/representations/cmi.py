@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from cooptions.discovery.representations.base import REPRESENTATIONS
 from cooptions.discovery.representations.disentangle import (
     CmiConfig,
     adversarial_penalty,
@@ -44,6 +45,7 @@ class CmiState(AbstractModelState):
     """Steps taken so far."""
 
 
+@REPRESENTATIONS.register("cmi")
 @dataclass(frozen=True)
 class Cmi(AbstractNDistance[CmiState]):
     """How far the team is from standing together, in each feature; with penalty weight 0, the paper's ablation."""

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
-from cooptions.discovery.representations.base import AbstractRepresentation
+from cooptions.discovery.representations.base import REPRESENTATIONS, AbstractRepresentation
 from cooptions.discovery.walks import Dataset
 from cooptions.envs.team import Team
 from cooptions.errors import require
@@ -39,6 +39,7 @@ class Window(eqx.Module):
     agent: Int[Array, ""]
 
 
+@REPRESENTATIONS.register("hit")
 @dataclass(frozen=True)
 class Hit(AbstractRepresentation[HitState]):
     """Hitting times of single features.

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
-from cooptions.discovery.representations.base import AbstractRepresentation
+from cooptions.discovery.representations.base import REPRESENTATIONS, AbstractRepresentation
 from cooptions.discovery.representations.disentangle import visible_inputs
 from cooptions.discovery.representations.distance import (
     DistanceConfig,
@@ -66,6 +66,7 @@ class MaskState(eqx.Module):
     optimiser: optax.OptState
 
 
+@REPRESENTATIONS.register("mask")
 @dataclass(frozen=True)
 class Mask(AbstractRepresentation[MaskState]):
     """Feature-wise successor distances, disentangled by what each head is shown."""

@@ -6,6 +6,7 @@ import jax
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from cooptions.discovery.representations.base import REPRESENTATIONS
 from cooptions.discovery.representations.distance import DistanceConfig, sample_pairs
 from cooptions.discovery.representations.fermat import FermatConfig
 from cooptions.discovery.representations.n_distance import (
@@ -30,6 +31,7 @@ class ScalarState(AbstractModelState):
     optimiser: optax.OptState
 
 
+@REPRESENTATIONS.register("scalar")
 @dataclass(frozen=True)
 class Scalar(AbstractNDistance[ScalarState]):
     """How far the team is from standing together, in all features at once."""
