@@ -143,6 +143,12 @@ def test_links_and_pictures_of_a_page_exist(page):
     assert [str(path) for path in local if not path.exists()] == []
 
 
+def test_pages_that_the_code_names_exist():
+    code = [path for folder in ("src", "experiments", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    named = {(name_of(path), page) for path in code for page in re.findall(r"docs/[\w/-]+\.md", path.read_text())}
+    assert [where for where, page in sorted(named) if not (ROOT / page).exists()] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_prose_is_wrapped(page):
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
