@@ -261,11 +261,7 @@ def test_a_page_has_the_parts_it_wants_each_whole(tmp_path):
 
 @pytest.mark.parametrize(
     ("page", "results", "parts"),
-    [
-        ("docs/reproduction.md", "reproduction", set(PARTS)),
-        ("README.md", "reproduction", {"ends"}),
-        ("docs/interval-100.md", "interval-100", set(PARTS)),
-    ],
+    [("docs/findings/paper-claims.md", "reproduction", {"comparisons", "ends", "coverage"})],
 )
 def test_pages_of_the_repository_are_what_their_results_say(page, results, parts):
     text = (ROOT / page).read_text()

@@ -77,7 +77,7 @@ OURS_FOR_PICTURES = OptionsConfig(learner=replace(_PICTURES, discount=0.9, fixed
 PAPER = OptionsConfig(
     learner=QConfig(double=False), scale="variance", step_cost=0.0, effort=0.0, margin=0.0, still_ends=False
 )
-"""The paper's table for Level-Based Foraging. It does not learn to terminate; see docs/options.md."""
+"""The paper's table for Level-Based Foraging. It does not learn to terminate; see docs/findings/option-training.md."""
 PAPER_FOR_PICTURES = replace(PAPER, learner=replace(_PICTURES, double=False))
 """The paper's table for Overcooked."""
 
