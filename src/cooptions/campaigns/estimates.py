@@ -84,7 +84,7 @@ def like_task_env(config: Config, num_seeds: int) -> AbstractEnv:
         return config.env
 
     def with_networks(network: Network) -> AbstractEnv:
-        return with_options(config, option_set(config.options, network, config.eigenoptions, config.env.noop))
+        return with_options(config, option_set(config.options, network, config.eigenoptions, config.env))
 
     return jax.eval_shape(with_networks, untrained_options(config, num_seeds))
 

@@ -12,6 +12,7 @@ from jumanji.environments.routing.lbf.generator import RandomGenerator
 from jumanji.environments.routing.lbf.types import Agent, Food, State
 
 from cooptions.envs.base import AbstractEnv
+from cooptions.envs.grid import MOVE_NAMES, OPEN
 from cooptions.errors import require
 from cooptions.types import Feature, TimeStep, restart
 
@@ -64,6 +65,14 @@ class Foraging(AbstractEnv[State]):
     @property
     def noop(self) -> int:
         return 0
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return (*MOVE_NAMES, "load")
+
+    @property
+    def ground(self) -> str:
+        return OPEN
 
     @property
     def features(self) -> tuple[Feature, ...]:

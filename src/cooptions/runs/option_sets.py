@@ -18,7 +18,7 @@ from cooptions.options.execution import Execution, follow
 from cooptions.options.option_set import OptionSet
 from cooptions.options.sharing.pictures import card_pictures
 from cooptions.options.report import OptionReport, report_options
-from cooptions.options.sharing.storage import load_option_set, load_reports, save_option_set
+from cooptions.options.sharing.storage import SETS, load_option_set, load_reports, save_option_set
 from cooptions.options.task import collect_starts
 from cooptions.options.train import diverged
 from cooptions.training.progress import Progress
@@ -31,7 +31,7 @@ NUM_STARTS = 256
 
 def option_set_path(run: RunDirectory, config: Config, seed: int) -> Path:
     """Where the option set of the seed with this place in the run lies."""
-    return run.file("option_sets", f"seed-{config.seed + seed}")
+    return run.file(SETS, f"seed-{config.seed + seed}")
 
 
 def write_option_sets(config: Config, run: RunDirectory, progress: Progress) -> list[tuple[OptionReport, ...]]:

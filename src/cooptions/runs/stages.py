@@ -16,12 +16,13 @@ from cooptions.runs.config import Config
 from cooptions.discovery.discover import Spectrum, fit_representation, fit_spectrum, untrained_spectrum
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
-from cooptions.learners.networks import Network, init_team
+from cooptions.learners.networks import Network
 from cooptions.learners.learn import learn
 from cooptions.options.base import AbstractOptions
 from cooptions.options.handmade import handmade_options
-from cooptions.options.option_set import OptionSet
+from cooptions.options.option_set import OptionSet, init_policies
 from cooptions.options.sharing.storage import load_option_set
+from cooptions.options.sight import View
 from cooptions.options.task import OptionTask
 from cooptions.options.train import option_set, option_tasks, train_options
 from cooptions.options.wander import wandering_options
@@ -110,14 +111,14 @@ def options_stage(config: Config, run: RunDirectory, progress: Progress) -> Opti
         ),
         partial(fill, untrained_options(config, config.discovering.seeds)),
     )
-    return option_set(config.options, network, config.eigenoptions, config.env.noop)
+    return option_set(config.options, network, config.eigenoptions, config.env)
 
 
 def untrained_options(config: Config, num_seeds: int) -> Network:
     """The shapes of all options' networks, of so many seeds."""
     learner, env = config.options.learner, config.env
     num_outputs = env.num_actions + 1 - learner.fixed_last
-    init = partial(init_team, env, learner.network, num_outputs)
+    init = partial(init_policies, env, View.of(env, config.options.sight), learner.network, num_outputs)
     keys = jax.random.split(jax.random.key(0), (num_seeds, len(config.eigenoptions)))
     return jax.eval_shape(jax.vmap(jax.vmap(lambda key: init(key=key))), keys)
 
