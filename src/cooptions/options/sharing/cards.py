@@ -44,8 +44,8 @@ def card_markdown(
 
 
 FITS: dict[Sight, str] = {
-    "relation": """The policies see the agents' states and nothing else. They fit every environment with the same agents,
-features, map and actions, and further actions do not matter. They were trained in""",
+    "relation": """The policies see the agents' states and nothing else. They fit every environment with the same
+agents, features, map and actions, and further actions do not matter. They were trained in""",
     "observation": "The policies see what the environment shows, and fit no other. It is",
 }
 
