@@ -43,9 +43,10 @@ from cooptions.errors import require
 from cooptions.files import encode
 from cooptions.learners import Learner
 from cooptions.learners.exploration import ChoiceConfig
-from cooptions.learners.networks import init_team
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroConfig
+from cooptions.options.option_set import init_policies
+from cooptions.options.sight import View
 from cooptions.options.train import eigenoptions, option_set, recipe
 from cooptions.runs.directory import provenance
 from cooptions.runs.paper import IQL, IQL_FOR_PICTURES, TEAM_LEARNERS
@@ -152,7 +153,9 @@ def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Cont
     recipe_of_options = recipe("ours", task.env)
     learner = recipe_of_options.learner
     num_outputs = task.env.num_actions + 1 - learner.fixed_last
-    like = jax.eval_shape(lambda key: init_team(task.env, learner.network, num_outputs, key=key), jax.random.key(0))
+    view = View.of(task.env, recipe_of_options.sight)
+    init = partial(init_policies, task.env, view, learner.network, num_outputs)
+    like = jax.eval_shape(lambda key: init(key=key), jax.random.key(0))
     leaves, structure = jax.tree.flatten(like)
     keys = jax.random.split(jax.random.key(1), len(leaves))
     front = (arguments.seeds, task.num_options)
@@ -160,7 +163,7 @@ def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Cont
     network = jax.tree.unflatten(structure, weights)
     options = eigenoptions(task.env.num_agents, task.num_options // 2)
     config = replace(task.config, choice=ChoiceConfig(valued=valued))
-    made = option_set(recipe_of_options, network, options, task.env.noop)
+    made = option_set(recipe_of_options, network, options, task.env)
     return compile_ours(config, MacroConfig().around(task.env, made, foresight=config.intra_option), arguments)
 
 

@@ -75,6 +75,20 @@ class AbstractEnv(abc.ABC, Generic[State]):
     def score_names(self) -> tuple[str, ...]: ...
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        """What the actions are called. Option policies know actions by name, and so find them in another task."""
+        return tuple(f"action {number}" for number in range(self.num_actions))
+
+    @property
+    def ground(self) -> str | None:
+        """What agents move on, apart from the ranges of their features: a map, or a hash of it.
+
+        Option policies that see the agents alone fit every environment with the same agents, features and ground. None
+        says that nothing is known: then they fit no other environment.
+        """
+        return None
+
+    @property
     def agent_features(self) -> np.ndarray:
         """Bool[agent, feature]: which features an agent's state has; those it lacks are padded with 0."""
         return np.ones((self.num_agents, len(self.features)), bool)
@@ -169,6 +183,11 @@ def check_env(env: AbstractEnv) -> None:
     }
     for name, (actual, expected) in declared.items():
         require(actual == expected, f"{type(env).__name__}: {name} has shape {actual}, expected {expected}")
+    names = env.action_names
+    require(
+        len(set(names)) == len(names) == env.num_actions,
+        f"{type(env).__name__}: action_names must be {env.num_actions} different names, not {', '.join(names)}",
+    )
     action = jax.ShapeDtypeStruct((env.num_agents,), np.int32)
     following, _ = jax.eval_shape(env.step, state, action, key)
     require(

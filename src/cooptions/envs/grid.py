@@ -14,10 +14,14 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.envs.base import FAMILIES, AbstractEnv
 from cooptions.errors import ConfigError, require
+from cooptions.files import digest
 from cooptions.types import Feature, TimeStep, restart
 
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
 """Stand still, then up and down along x (the row, as in the paper and in Jumanji), left and right along y."""
+MOVE_NAMES = ("stay", "x-1", "x+1", "y-1", "y+1")
+OPEN = "open grid"
+"""The ground of a grid without walls."""
 
 
 class State(eqx.Module):
@@ -73,6 +77,14 @@ class Grid(AbstractEnv[State]):
     @property
     def noop(self) -> int:
         return 0
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return MOVE_NAMES
+
+    @property
+    def ground(self) -> str:
+        return OPEN if self.free.all() else f"grid with walls {digest(np.packbits(self.free).tobytes())[:16]}"
 
     @property
     def features(self) -> tuple[Feature, ...]:

@@ -35,6 +35,14 @@ class AbstractWrapper(eqx.Module, AbstractEnv[State]):
         return self.env.noop
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        return self.env.action_names
+
+    @property
+    def ground(self) -> str | None:
+        return self.env.ground
+
+    @property
     def features(self) -> tuple[Feature, ...]:
         return self.env.features
 

@@ -19,6 +19,8 @@ from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner, QState
 from cooptions.options.base import Option
 from cooptions.options.option_set import OptionSet
+from cooptions.options.primitives import Primitives
+from cooptions.options.sight import Sight, View
 from cooptions.options.task import OptionTask, collect_starts, random_advance
 from cooptions.training.keys import stage_key
 from cooptions.training.loop import Metrics, train
@@ -33,6 +35,9 @@ class OptionsConfig:
     learner: QConfig = field(
         default_factory=lambda: QConfig(discount=0.9, fixed_last=True, batch=256, capacity=20_000, anneal=True)
     )
+    sight: Sight = "relation"
+    """What option policies see: `relation`, the agents' states from each agent's place and nothing of the task, so that
+    they fit every task with the same agents, map and moves; or `observation`, what the task shows."""
     scale: Literal["gain", "variance"] = "gain"
     """What one unit of reward is: all there is to gain from a typical start, or a standard deviation of e."""
     step_cost: float = 0.125
@@ -180,6 +185,7 @@ def tasks_on(
         weights /= jax.vmap(available_gain)(start_values, weights)[..., None]
     return OptionTask(
         env=env,
+        view=View.of(env, config.sight),
         step_cost=config.step_cost,
         effort=config.effort,
         max_steps=config.max_steps,
@@ -221,16 +227,17 @@ def train_option_networks(
     return trained.state.network
 
 
-def option_set(config: OptionsConfig, network: Network, options: tuple[Option, ...], noop: int) -> OptionSet:
+def option_set(config: OptionsConfig, network: Network, options: tuple[Option, ...], env: AbstractEnv) -> OptionSet:
     """Trained policies as options; further axes of the weights in front, such as seeds, stay in front."""
     return OptionSet(
+        view=View.of(env, config.sight),
+        primitives=Primitives.of(env),
         network=network,
         options=options,
         config=config.learner.network,
         max_steps=config.max_steps,
         epsilon=config.epsilon,
         fixed_last=config.learner.fixed_last,
-        noop=noop,
         margin=config.margin,
         still_ends=config.still_ends,
     )
@@ -269,4 +276,4 @@ def train_options(
         directory=None if directory is None else Path(directory),
         progress=Progress.of(progress),
     )
-    return option_set(config, jax.tree.map(lambda leaf: leaf[0], networks), options, env.noop)
+    return option_set(config, jax.tree.map(lambda leaf: leaf[0], networks), options, env)

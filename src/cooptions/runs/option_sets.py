@@ -11,7 +11,7 @@ from cooptions.options.execution import draw_option
 from cooptions.options.option_set import OptionSet
 from cooptions.options.report import OptionReport, report_options
 from cooptions.options.sharing.pictures import card_pictures
-from cooptions.options.sharing.storage import load_option_set, load_reports, save_option_set
+from cooptions.options.sharing.storage import SETS, load_option_set, load_reports, save_option_set
 from cooptions.options.task import collect_starts
 from cooptions.options.train import diverged
 from cooptions.plots import Rollout
@@ -24,7 +24,7 @@ NUM_STARTS = 256
 
 def option_set_path(run: Run, seed: int) -> Path:
     """Where the option set of the seed with this place in the run lies."""
-    return run.directory.file("option_sets", f"seed-{run.config.seed + seed}")
+    return run.directory.file(SETS, f"seed-{run.config.seed + seed}")
 
 
 def write_option_sets(run: Run) -> list[tuple[OptionReport, ...]]:

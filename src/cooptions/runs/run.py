@@ -18,10 +18,11 @@ from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.files import fill
 from cooptions.learners.learn import learn_seeds
-from cooptions.learners.networks import Network, init_team
+from cooptions.learners.networks import Network
 from cooptions.options.base import OPTION_SOURCES, AbstractOptions
-from cooptions.options.option_set import OptionSet
+from cooptions.options.option_set import OptionSet, init_policies
 from cooptions.options.sharing.storage import load_option_set
+from cooptions.options.sight import View
 from cooptions.options.train import option_set, option_tasks, train_option_networks
 from cooptions.runs.config import Config, config_of_run
 from cooptions.runs.directory import RunDirectory, open_run
@@ -127,7 +128,7 @@ class Run:
             ),
             lambda arrays: fill(untrained_networks(config, config.discovering.seeds), arrays),
         )
-        return option_set(config.options, network, config.eigenoptions, config.env.noop)
+        return option_set(config.options, network, config.eigenoptions, config.env)
 
     def option_tasks(self) -> Any:
         """What the options of every seed that discovers are trained on."""
@@ -198,7 +199,7 @@ def untrained_networks(config: Config, num_seeds: int) -> Network:
     """The shapes of all options' networks, of so many seeds."""
     learner, env = config.options.learner, config.env
     num_outputs = env.num_actions + 1 - learner.fixed_last
-    init = partial(init_team, env, learner.network, num_outputs)
+    init = partial(init_policies, env, View.of(env, config.options.sight), learner.network, num_outputs)
     keys = jax.random.split(jax.random.key(0), (num_seeds, len(config.eigenoptions)))
     return jax.eval_shape(jax.vmap(jax.vmap(lambda key: init(key=key))), keys)
 
@@ -210,7 +211,7 @@ def untrained_task(config: Config) -> AbstractEnv:
         return config.env
 
     def with_networks(network: Network) -> AbstractEnv:
-        return with_options(config, option_set(config.options, network, config.eigenoptions, config.env.noop))
+        return with_options(config, option_set(config.options, network, config.eigenoptions, config.env))
 
     if not macro.option_set:
         return jax.eval_shape(with_networks, untrained_networks(config, config.seeds))

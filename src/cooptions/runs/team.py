@@ -19,7 +19,7 @@ from cooptions.files import Json, differences, fill, load_tree, save_tree
 from cooptions.learners.acting import leading_option
 from cooptions.learners.base import LearnerConfig
 from cooptions.learners.learn import Learning, learn_seeds, metric_names, scores_by_metric
-from cooptions.options.sharing.storage import fingerprint
+from cooptions.options.sharing.fingerprints import fingerprint
 from cooptions.plots import Rollout, add_captions, frames, save_gif
 from cooptions.plots.canvas import write_canvas
 from cooptions.plots.curves import plot_learning_curves

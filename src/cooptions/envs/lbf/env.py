@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.envs.base import FAMILIES, AbstractEnv
+from cooptions.envs.grid import MOVE_NAMES, OPEN
 from cooptions.envs.lbf.generator import draw_places
 from cooptions.envs.lbf.rules import REACH_CELLS, RULE_SETS, Coop, Reach, Rules, RuleSet, required_level, within_reach
 from cooptions.errors import require
@@ -107,6 +108,14 @@ class Foraging(AbstractEnv[State]):
     @property
     def noop(self) -> int:
         return 0
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return (*MOVE_NAMES, "load")
+
+    @property
+    def ground(self) -> str:
+        return OPEN
 
     @property
     def features(self) -> tuple[Feature, ...]:
