@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.wrapper import AbstractWrapper, innermost
 from cooptions.errors import ArtifactError, require
-from cooptions.files import Json, differences, fill, load_tree, save_tree
+from cooptions.files import differences, fill, load_tree, save_tree
 from cooptions.learners.acting import leading_option
 from cooptions.learners.base import LearnerConfig
 from cooptions.learners.learn import Learning, learn_seeds, metric_names, scores_by_metric
@@ -299,7 +299,7 @@ def _merged(name: str, teams: list[LearnedTeam], metric: str) -> Scores:
     return replace(chosen[0], name=name, values=np.concatenate([each.values for each in chosen]))
 
 
-def _flat(value: Json, field: str = "") -> tuple[tuple[str, str], ...]:
+def _flat(value: Any, field: str = "") -> tuple[tuple[str, str], ...]:
     """A nested description as pairs of plain text."""
     if isinstance(value, dict):
         return tuple(pair for key, item in sorted(value.items()) for pair in _flat(item, f"{field}.{key}".strip(".")))

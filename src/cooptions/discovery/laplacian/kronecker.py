@@ -19,7 +19,7 @@ from cooptions.discovery.laplacian.base import LAPLACIANS, AbstractLaplacian, Pa
 from cooptions.discovery.laplacian.exact import Exact
 from cooptions.discovery.laplacian.nystrom import Nystrom
 from cooptions.envs.team import Team
-from cooptions.errors import require
+from cooptions.errors import MOST_FUNCTIONS, require, require_whole
 from cooptions.training.loop import Metrics
 
 States = tuple[Any, ...]
@@ -50,6 +50,7 @@ class Kronecker(AbstractLaplacian[States, Products]):
     """How many components of z belong to an agent of each type."""
 
     def __post_init__(self) -> None:
+        require_whole("num_eigenfunctions", self.num_eigenfunctions, at_most=MOST_FUNCTIONS)
         possible = (self.single.num_eigenfunctions + 1) ** len(self.agent_types) - 1
         require(
             self.num_eigenfunctions >= 1 and (self.num_eigenfunctions <= possible or not self.widths),
