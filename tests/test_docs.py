@@ -30,7 +30,7 @@ SHRINK = {
     r"co\.Hit\(\)": "co.Hit(steps=20, hidden=(8,), batch=16)",
     r"co\.Nystrom\(\d+\)": "co.Nystrom(2, num_landmarks=20)",
     r"train_options\(env, found, key": "train_options(env, found, SMALL_OPTIONS, key",
-    r"co\.mappo\(steps=[\d_]+\)": "co.mappo(steps=640, num_envs=4, minibatches=2), evaluations=2, episodes=3",
+    r"co\.mappo\(steps=[\d_]+\)": "co.mappo(steps=640, num_envs=4, rollout=10, minibatches=2), evaluations=2",
     r"lbf-15x15-4p-3f": "lbf-5x5-2p-1f",
     r"grid-1[05]x1[05]-[34]p,task=meet": "grid-5x5-2p,task=meet",
 }
