@@ -27,7 +27,16 @@ from cooptions.runs.config import Config, config_of_run
 from cooptions.runs.directory import open_run, provenance
 from cooptions.runs.learned import evaluate_run, scores_to_compare
 from cooptions.runs.option_sets import load_options, option_set_path, write_gif
-from cooptions.runs.presets import DISCOVERY_SWAPS, LEARNING_SWAPS, OPTION_SWAPS, PRESETS, Swaps, preset, with_parts
+from cooptions.runs.presets import (
+    DISCOVERY_SWAPS,
+    LEARNING_SWAPS,
+    OPTION_SWAPS,
+    PRESETS,
+    Swaps,
+    learner_names,
+    preset,
+    with_parts,
+)
 from cooptions.runs.run import Run
 from cooptions.runs.stages import STAGES
 from cooptions.runs.verify import verify
