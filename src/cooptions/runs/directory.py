@@ -95,7 +95,7 @@ class RunDirectory:
     @property
     def holds_nothing(self) -> bool:
         """Whether no stage has left anything here: who was refused for a mistyped flag may try again in this place."""
-        return {path.name for path in self.path.iterdir()} <= {"config.json", "lock", "stopped.json"}
+        return {path.name for path in self.path.iterdir()} <= {"config.json", "lock", "run.yaml", "stopped.json"}
 
     def keeps(self, name: str) -> bool:
         """Whether a stage was finished and its files are still here: who copies a run may leave some behind."""
