@@ -1,11 +1,12 @@
 """Files: written whole or not at all, trees of arrays by name, configurations as JSON."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import os
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -20,6 +21,8 @@ from cooptions.parts import registry_of
 Tree = TypeVar("Tree")
 Header = TypeVar("Header")
 Json = dict[str, Any]
+PARTIAL = ".partial"
+"""How the name of a file ends that is being written."""
 
 LONGEST_TEXT = 1000
 LARGEST_EXACT = 2**53
@@ -28,19 +31,29 @@ LARGEST_EXACT = 2**53
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    write_whole(path, lambda partial: partial.write_bytes(content))
+
+
+def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Let `write` make a file beside its place, and move it there once all of it is on the disk."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
+        partial.unlink(missing_ok=True)  # it might be a link to some other file
+        write(partial)
+        with open(partial, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(partial, path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
+    except (OSError, SafetensorError) as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise ArtifactError(
-            f"{path}: cannot be written: {error.strerror}; earlier files are untouched: make room and run it again"
+            f"{path}: cannot be written: {_reason(error)}; earlier files are untouched: make room and run it again"
         ) from None
+
+
+def _reason(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error).splitlines()[0]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -48,12 +61,32 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Json:
+    """The object in a file; empty where there is no file."""
     try:
-        return json.loads(path.read_text())
+        value = parse_json(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{path}: damaged: {error}; restore it or choose another --out") from None
+    if not isinstance(value, dict):
+        raise ArtifactError(f"{path}: damaged: it is no JSON object; restore it or choose another --out")
+    return value
+
+
+def parse_json(content: bytes) -> Any:
+    """JSON as the standard has it: UTF-8, no name twice, no NaN and no infinity."""
+    return json.loads(content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Json:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} stands there twice")
+    return dict(pairs)
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def file_digest(path: Path) -> str:
@@ -84,7 +117,7 @@ def fill(like: Tree, arrays: dict[str, np.ndarray]) -> Tree:
 
 def save_tree(path: Path, header: Any, tree: Any) -> None:
     """Write a dataclass and a tree of arrays as one safetensors file with a digest in its head."""
-    arrays = {name: np.ascontiguousarray(leaf) for name, leaf in named_leaves(tree)}
+    arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(tree)}
     told = json.dumps(encode(header), sort_keys=True)
     write_bytes(path, format_tensors(arrays, metadata={"header": told, "sha256": _tree_digest(told, arrays)}))
 
@@ -106,7 +139,7 @@ def load_tree(path: Path, kind: type[Header], *, trust: bool = False) -> tuple[H
 def _tree_digest(header: str, arrays: Mapping[str, np.ndarray]) -> str:
     sha = hashlib.sha256(header.encode())
     for name, array in sorted(arrays.items()):
-        sha.update(f"{name} {array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        sha.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
     return sha.hexdigest()
 
 

@@ -78,6 +78,9 @@ class Registry(Generic[Part]):
         """What each part is, in a line."""
         return {name: self.entries[name].summary if name in self.entries else "" for name in self.names()}
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
     def __contains__(self, name: str) -> bool:
         return name in self._parts or name in self.entries
 

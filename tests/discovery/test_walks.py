@@ -1,9 +1,13 @@
+import os
+import signal
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Array, Int
+from rich.console import Console
 
 from cooptions.discovery.walks import (
     Walk,
@@ -12,12 +16,14 @@ from cooptions.discovery.walks import (
     index_futures,
     sample_futures,
     sample_transitions,
+    walk_seeds,
 )
 from cooptions.envs.scenarios import make_env
-from cooptions.errors import ConfigError
+from cooptions.errors import ConfigError, Interrupted
 from cooptions.options.base import AbstractOptions, Option
 from cooptions.options.macro import MacroEnv
 from cooptions.runs.directory import open_run
+from cooptions.training.progress import Progress
 from cooptions.types import Feature
 
 KEYS = jax.random.split(jax.random.key(0), 2)
@@ -65,6 +71,26 @@ def test_same_key_same_walk_whatever_the_number_of_chunks(foraging, monkeypatch)
     monkeypatch.setattr("cooptions.discovery.walks.NUM_CHUNKS", 3)
     again = walk_seeds(env, WalkConfig(4000, 8), KEYS)
     assert np.array_equal(walks.states, again.states)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_walk_after_its_part(foraging, number):
+    class Stop(Progress):
+        """A part was made."""
+
+        def stage(self, name, num_steps, done=0):
+            os.kill(os.getpid(), number)
+            return super().stage(name, num_steps, done)
+
+    with pytest.raises(Interrupted, match="walk: stopped"):
+        walk_seeds(foraging[0], WalkConfig(4000, 8), KEYS, progress=Stop(Console(quiet=True)))
+
+
+def test_a_walk_that_cannot_fit_is_refused_with_the_memory_it_would_take(foraging):
+    with pytest.raises(
+        ConfigError, match=r"walk: needs [\d,.]+ GB, the machine has .*; make walk.transitions or seeds"
+    ):
+        walk_seeds(foraging[0], WalkConfig(10**14, 100), KEYS)
 
 
 def test_futures_of_a_seed_do_not_depend_on_how_long_others_last():

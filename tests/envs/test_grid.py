@@ -52,6 +52,17 @@ def test_meeting_pays_once_and_ends():
     assert make_env("grid-5x5-3p").score_names == ()
 
 
+def test_each_step_costs():
+    """The empty grid of the paper's options: alone, no collisions, 400 steps, 0.01 a step."""
+    env = make_env("grid-15x15-4p,time_limit=400,step_cost=0.01")
+    assert (env.time_limit, env.collisions) == (400, False)
+    _, timestep = env.step(State(jnp.zeros((4, 2), jnp.int32), jnp.int32(0)), jnp.zeros(4, int), jax.random.key(0))
+    assert (float(timestep.reward), float(timestep.discount), bool(timestep.last)) == (pytest.approx(-0.01), 1.0, False)
+    meeting = make_env("grid-5x5-2p,task=meet,step_cost=0.25")
+    _, timestep = meeting.step(State(jnp.zeros((2, 2), jnp.int32), jnp.int32(0)), jnp.zeros(2, int), jax.random.key(0))
+    assert float(timestep.reward) == 0.75
+
+
 def test_agents_that_would_meet_stay():
     env = Grid(1, 5, 2, collisions=True)
     state, _ = env.step(State(jnp.array([[0, 1], [0, 3]]), jnp.int32(0)), jnp.array([4, 3]), jax.random.key(0))
@@ -103,6 +114,8 @@ def test_text_map(tmp_path):
         ({"num_agents": 1}, "num_agents"),
         ({"num_agents": 9}, "num_agents"),
         ({"types": "13"}, "types"),
+        ({"step_cost": -0.01}, "step_cost must be 0 or more, not -0.01"),
+        ({"step_cost": float("nan")}, "step_cost must be 0 or more, not nan"),
         ({"task": "dance"}, "task must be meet"),
         ({"task": "meet", "collisions": True}, "task: who is to meet"),
     ],

@@ -13,6 +13,8 @@ from cooptions.envs.base import FAMILIES, check_env
 GAMMA = 0.9
 CUES = (-1, 1)
 
+PROBES = [name.removeprefix("probe-") for name in FAMILIES if name.startswith("probe-")]
+
 
 @functools.cache
 def key_of(cue):
@@ -28,7 +30,7 @@ def every_episode(name, cue):
 
     A probe is deterministic once its cue is drawn, so these are all the episodes there are.
     """
-    env = FAMILIES[name]()
+    env = FAMILIES[f"probe-{name}"]()
     joint = list(itertools.product(range(env.num_actions), repeat=env.num_agents))
     plans = np.array(list(itertools.product(joint, repeat=env.length)))
 
@@ -56,15 +58,15 @@ def returns(env, episodes, gamma):
     return earned / (1 - gamma**env.length * alive[:, -1])
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES.names() if name.startswith("probe-")])
+@pytest.mark.parametrize("name", PROBES)
 def test_declares_what_it_produces(name):
-    check_env(FAMILIES[name]())
-    check_env(FAMILIES[name](num_agents=3))
+    check_env(FAMILIES[f"probe-{name}"]())
+    check_env(FAMILIES[f"probe-{name}"](num_agents=3))
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES.names() if name.startswith("probe-")])
+@pytest.mark.parametrize("name", PROBES)
 def test_value_is_the_best_return_of_all_episodes(name):
-    env = FAMILIES[name]()
+    env = FAMILIES[f"probe-{name}"]()
     best = []
     for cue in CUES:
         _, _, episodes, legal = every_episode(name, cue)
@@ -73,9 +75,9 @@ def test_value_is_the_best_return_of_all_episodes(name):
     assert env.optimal_value(GAMMA) == pytest.approx(np.mean(best))
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES.names() if name.startswith("probe-")])
+@pytest.mark.parametrize("name", PROBES)
 def test_episodes_last_exactly_their_length(name):
-    env = FAMILIES[name]()
+    env = FAMILIES[f"probe-{name}"]()
     _, _, episodes, _ = every_episode(name, 1)
     assert (np.asarray(episodes.last) == (np.arange(env.length) == env.length - 1)).all()
     assert (episodes.discount[:, -1] == (1.0 if name == "truncated" else 0.0)).all()

@@ -50,7 +50,7 @@ class ReproduceArguments:
     """Where scores and pictures are kept. Seeds that are found here are not made again."""
     speed: Path = Path("results/speed")
     """Where measured speeds are, for the estimate."""
-    page: tuple[Path, ...] = (Path("docs/reproduction.md"), Path("README.md"))
+    page: tuple[Path, ...] = (Path("docs/findings/paper-claims.md"),)
     """The pages whose tables `--report` writes."""
     plan: Flag = False
     """Show the plan, and stop."""

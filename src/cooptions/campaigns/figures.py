@@ -21,8 +21,6 @@ from cooptions.runs.run import Run
 
 FORAGING = ("lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f")
 KITCHENS = ("overcooked-counter_circuit", "overcooked-forced_coord", "overcooked-asymm_advantages")
-LITERALLY = (f"{FORAGING[0]},coop=sum_all",)
-"""Where an apple's level is the sum of all agents' levels, as the paper says, not of the three lowest."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +61,6 @@ def kinds_of_options(title: str, suffix: str, *baselines: str) -> Lineup:
 
 
 PAPER = kinds_of_options("all methods", "", "iql", "vdn", "ippo", "mappo")
-LITERAL = replace(
-    PAPER,
-    title="apples that take the whole team",
-    beats_none="H1-literal",
-    beats_others="H2-literal",
-    scenarios=LITERALLY,
-)
 APART = kinds_of_options("agents that share no network", "-ns", "iql-ns", "vdn-ns")
 NORMALISED = replace(
     kinds_of_options("learners with layer normalisation", "-ln", "iql-ln", "vdn-ln", "ippo"), scenarios=KITCHENS
@@ -87,17 +78,16 @@ CONTROL = Lineup(title="a control", beats_none="control", baselines=("iql+wander
 
 LINEUPS: dict[str, Lineup] = {
     "curves": PAPER,
-    "curves-literal": LITERAL,
     "curves-ns": APART,
     "curves-ln": NORMALISED,
     "curves-vdn": SUMMED,
     "curves-ippo": BY_PPO,
     "curves-control": CONTROL,
 }
-"""By the name of their figures. The paper's comparison; the same where the paper is taken at its word about apples, and
-with agents that share no network, as it does not say which it means; and four of ours: the same with layer
-normalisation in the kitchens, which mends VDN there, whether options help VDN or IPPO, too, and whether it matters
-where they lead, or only that the team leaves its policy together for as long."""
+"""By the name of their figures. The paper's comparison; the same with agents that share no network, as the paper does
+not say which it means; and four of ours: the same with layer normalisation in the kitchens, which mends VDN there,
+whether options help VDN or IPPO, too, and whether it matters where they lead, or only that the team leaves its policy
+together for as long."""
 
 COUNTS = {FORAGING[1]: (2, 6, 10, 0), KITCHENS[0]: (10, 20, 0)}
 """Numbers of options, besides none; 0 for all, which are 20 in foraging and 40 in Overcooked."""

@@ -19,8 +19,6 @@ CLAIMS = {
     "H2": "H2: options from relative representations beat those from Kronecker products and raw joint states",
     "H3": "H3: the multi-dimensional representation beats the scalar one in Overcooked, and equals it in foraging",
     "few": "Few options already help: 2 in foraging, 10 in Overcooked",
-    "H1-literal": "H1 where an apple takes the whole team, the paper's sentence taken literally",
-    "H2-literal": "H2 where an apple takes the whole team",
     "H1-ns": "H1 for agents that share no network (`-ns`)",
     "H2-ns": "H2 for agents that share no network",
     "H1-ln": "H1 for learners with layer normalisation (`-ln`, ours)",

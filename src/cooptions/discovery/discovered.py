@@ -192,16 +192,16 @@ def discover_seeds(
 def untrained(discovery: Discovery, num_seeds: int, walked: tuple[int, int]) -> Discovered:
     """The shapes of what so many seeds find in walks of [time, env], without making anything."""
     team = discovery.team
-    states = jax.ShapeDtypeStruct(
-        (num_seeds, *walked, team.num_agents, len(team.features)), compact_dtype(team.features)
-    )
-    walk = Walk(states, states, jax.ShapeDtypeStruct((num_seeds, *walked), bool))
-    transitions = jax.ShapeDtypeStruct((num_seeds, walked[0] * walked[1]), jnp.int32)
-    dataset = Dataset(walk, transitions, jax.ShapeDtypeStruct((num_seeds, 2), jnp.int32))
+    shape = num_seeds, *walked, team.num_agents, len(team.features)
+    states = jax.ShapeDtypeStruct(shape, compact_dtype(team.features))
+    last = jax.ShapeDtypeStruct((num_seeds, *walked), bool)
+    index = jax.ShapeDtypeStruct((num_seeds, walked[0] * walked[1]), jnp.int32)
+    horizon = jax.ShapeDtypeStruct((num_seeds, 2), jnp.int32)
     keys = jax.ShapeDtypeStruct((num_seeds,), jax.random.key(0).dtype)
 
-    def make(keys: Key[Array, " seed"], dataset: Dataset) -> Discovered:
+    def make(keys: Any, states: Array, last: Array, index: Array, horizon: Array) -> Discovered:
+        dataset = Dataset(Walk(states, states, last), index, horizon)
         state = jax.vmap(lambda key, data: discovery.part.init(data, key=key))(keys, dataset)
         return Discovered(discovery, state, untrained_spectrum(discovery, state, dataset.walk, keys))
 
-    return jax.eval_shape(make, keys, dataset)
+    return jax.eval_shape(make, keys, states, last, index, horizon)

@@ -14,16 +14,20 @@ from jaxtyping import Array, Bool, Int, Key, PRNGKeyArray, Shaped
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, advance, start, uniform_action
 from cooptions.envs.team import Team
-from cooptions.errors import require
+from cooptions.errors import Interrupted, require
 from cooptions.training.keys import stage_key
+from cooptions.training.memory import require_room
 from cooptions.training.progress import Progress
+from cooptions.training.signals import StopSignals
 from cooptions.types import Feature, TimeStep
 
 Policy = Callable[[TimeStep, PRNGKeyArray], Int[Array, "env agent"]]
 
 
 NUM_CHUNKS = 10
-"""Parts in which a walk is made, each with progress after it."""
+"""Parts in which a walk is made, each with progress after it; more where they would be large."""
+CHUNK_TRANSITIONS = 200_000
+"""Transitions of a part, of all seeds: some seconds on a small machine, as a signal is obeyed after a part."""
 
 
 @dataclass(frozen=True)
@@ -129,18 +133,29 @@ def walk_seeds(
 ) -> Walk:
     """Walk every seed's environments with `policy` for the configured number of transitions."""
     num_steps = config.transitions // config.num_envs
-    chunk_steps = -(-num_steps // NUM_CHUNKS)
     columns = kept_columns(env, config)
-    runners = _start(env, config.num_envs, keys)
+    require_room("walk", walk_bytes(env, config, len(keys)), "walk.transitions or seeds")
+    chunk_steps = min(-(-num_steps // NUM_CHUNKS), max(1, CHUNK_TRANSITIONS // (config.num_envs * len(keys))))
     chunks = []
-    with (progress or Progress.silent()).stage("walk", config.transitions) as show:
+    with StopSignals("walk") as stop, (progress or Progress.silent()).stage("walk", config.transitions) as show:
+        with show.compiling(), stop.uncut():
+            runners = jax.block_until_ready(_start(env, config.num_envs, keys))
         for begun in range(0, num_steps, chunk_steps):
             length = min(chunk_steps, num_steps - begun)
             runners, chunk = _walk_chunk(env, policy, columns, length, runners, keys, jnp.int32(begun))
             chunks.append(jax.device_get(chunk))
             show.advance(length * config.num_envs, {})
+            if stop.requested:
+                raise Interrupted("walk: stopped; a walk is made in one go: run the same command to begin it again")
     whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *chunks)
     return dataclasses.replace(whole, team=Team.of(env, columns))
+
+
+def walk_bytes(env: AbstractEnv, config: WalkConfig, num_seeds: int) -> int:
+    """What the walks of so many seeds take: the parts they are made in, and the whole."""
+    features = tuple(env.features[column] for column in kept_columns(env, config))
+    states = 2 * env.num_agents * len(features) * np.dtype(compact_dtype(features)).itemsize
+    return 2 * num_seeds * config.transitions * (states + 1)
 
 
 @partial(jax.jit, static_argnums=1)

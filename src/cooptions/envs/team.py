@@ -54,8 +54,7 @@ class Team:
     @property
     def type_has_input(self) -> np.ndarray:
         """Bool[type, input]."""
-        widths = [columns.stop - columns.start for columns in self.input_slices()]
-        return np.repeat(self.type_has_feature, widths, axis=1)
+        return np.repeat(self.type_has_feature, self.input_widths, axis=1)
 
     def type_has_head(self, num_heads: int) -> np.ndarray:
         """Bool[type, head]: a head for each feature counts for those that have it; a single one, for all."""
@@ -73,9 +72,14 @@ class Team:
         """The width of `typed_inputs`."""
         return self.num_inputs + (self.num_types if self.num_types > 1 else 0)
 
+    @property
+    def input_widths(self) -> tuple[int, ...]:
+        """How many columns each feature takes in `inputs`."""
+        return tuple(feature.size if feature.kind == "categorical" else 1 for feature in self.features)
+
     def input_slices(self) -> tuple[slice, ...]:
         """Where each feature lies in the network input of `inputs`."""
-        widths = [feature.size if feature.kind == "categorical" else 1 for feature in self.features]
+        widths = self.input_widths
         ends = np.cumsum(widths)
         return tuple(slice(int(end - width), int(end)) for end, width in zip(ends, widths, strict=True))
 

@@ -101,10 +101,17 @@ def init_team(
     `view` is what they see of observations [time, env, agent, ...]: by default each what its agent does.
     """
     seen = jax.eval_shape(lambda key: view(env.reset(key)[1].observation[None, None]), key)
-    make = partial(Network, seen.shape[3:], config, num_outputs)
+    return init_networks(env.num_agents, seen.shape[3:], config, num_outputs, key=key)
+
+
+def init_networks(
+    num_agents: int, shape: tuple[int, ...], config: NetworkConfig, num_outputs: int, *, key: PRNGKeyArray
+) -> Network:
+    """A network for every agent that sees arrays of this shape, stacked [agent, ...], or one for all."""
+    make = partial(Network, shape, config, num_outputs)
     if config.shared:
         return make(key=key)
-    return jax.vmap(lambda key: make(key=key))(jax.random.split(key, env.num_agents))
+    return jax.vmap(lambda key: make(key=key))(jax.random.split(key, num_agents))
 
 
 def init_memory(env: AbstractEnv, config: NetworkConfig, num_envs: int) -> Float[Array, "env agent memory"]:

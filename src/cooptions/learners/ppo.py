@@ -68,7 +68,7 @@ class PpoConfig(LearnerConfig):
     """What an agent's critic sees: what the agent does (IPPO), or what the whole team does (MAPPO)."""
     evaluation: Literal["greedy", "sampled"] = "greedy"
     """Whether an evaluated agent takes its likeliest action, or draws one as in training. The likeliest actions
-    can make far less of a team: see docs/learning.md."""
+    can make far less of a team: see docs/findings/foraging-full-sight.md."""
     choice: DrawingConfig = field(default_factory=DrawingConfig)
     """What joint options are for, where the environment has any."""
 

@@ -19,7 +19,10 @@ from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner, QState
 from cooptions.options.base import Option
 from cooptions.options.option_set import OptionSet
+from cooptions.options.primitives import Primitives
+from cooptions.options.sight import Sight, View
 from cooptions.options.task import OptionTask, collect_starts, random_advance
+from cooptions.training.keys import stage_key
 from cooptions.training.loop import Metrics, train
 from cooptions.training.memory import require_fits
 from cooptions.training.progress import Progress
@@ -32,6 +35,9 @@ class OptionsConfig:
     learner: QConfig = field(
         default_factory=lambda: QConfig(discount=0.9, fixed_last=True, batch=256, capacity=20_000, anneal=True)
     )
+    sight: Sight = "relation"
+    """What option policies see: `relation`, the agents' states from each agent's place and nothing of the task, so that
+    they fit every task with the same agents, map and moves; or `observation`, what the task shows."""
     scale: Literal["gain", "variance"] = "gain"
     """What one unit of reward is: all there is to gain from a typical start, or a standard deviation of e."""
     step_cost: float = 0.125
@@ -76,7 +82,7 @@ OURS_FOR_PICTURES = OptionsConfig(learner=replace(_PICTURES, discount=0.9, fixed
 PAPER = OptionsConfig(
     learner=QConfig(double=False), scale="variance", step_cost=0.0, effort=0.0, margin=0.0, still_ends=False
 )
-"""The paper's table for Level-Based Foraging. It does not learn to terminate; see docs/options.md."""
+"""The paper's table for Level-Based Foraging. It does not learn to terminate; see docs/findings/option-training.md."""
 PAPER_FOR_PICTURES = replace(PAPER, learner=replace(_PICTURES, double=False))
 """The paper's table for Overcooked."""
 
@@ -179,6 +185,7 @@ def tasks_on(
         weights /= jax.vmap(available_gain)(start_values, weights)[..., None]
     return OptionTask(
         env=env,
+        view=View.of(env, config.sight),
         step_cost=config.step_cost,
         effort=config.effort,
         max_steps=config.max_steps,
@@ -213,23 +220,24 @@ def train_option_networks(
         keys,
         name="options",
         num_steps=config.learner.num_updates,
-        chunk_steps=max(1, config.learner.num_updates // 50),
+        log_steps=max(1, config.learner.num_updates // 50),
         directory=directory,
         progress=progress,
     )
     return trained.state.network
 
 
-def option_set(config: OptionsConfig, network: Network, options: tuple[Option, ...], noop: int) -> OptionSet:
+def option_set(config: OptionsConfig, network: Network, options: tuple[Option, ...], env: AbstractEnv) -> OptionSet:
     """Trained policies as options; further axes of the weights in front, such as seeds, stay in front."""
     return OptionSet(
+        view=View.of(env, config.sight),
+        primitives=Primitives.of(env),
         network=network,
         options=options,
         config=config.learner.network,
         max_steps=config.max_steps,
         epsilon=config.epsilon,
         fixed_last=config.learner.fixed_last,
-        noop=noop,
         margin=config.margin,
         still_ends=config.still_ends,
     )
@@ -240,3 +248,32 @@ def diverged(options: OptionSet) -> tuple[str, ...]:
     leaves = [np.asarray(leaf).reshape(options.num_options, -1) for leaf in jax.tree.leaves(options.network)]
     finite = np.all([np.isfinite(leaf).all(axis=1) for leaf in leaves], axis=0)
     return tuple(option.name for option, good in zip(options.options, finite, strict=True) if not good)
+
+
+def train_options(
+    env: AbstractEnv,
+    found: Discovered,
+    config: OptionsConfig | None = None,
+    *,
+    key: PRNGKeyArray,
+    directory: Path | str | None = None,
+    progress: Progress | bool = False,
+) -> OptionSet:
+    """Train a joint option for each eigenfunction, upwards (`+e1`) and downwards (`-e1`).
+
+    With a `directory`, training goes on from its last checkpoint there.
+
+        options = co.train_options(env, found, key=key)
+        options.play(env, "+e1", key=key)
+    """
+    config = config or recipe("ours", env)
+    options = eigenoptions(env.num_agents, found.num_eigenfunctions)
+    lead = jax.tree.map(lambda leaf: leaf[None], found)
+    networks = train_option_networks(
+        config,
+        option_tasks(env, lead, config, options, stage_key(key, "starts")[None]),
+        stage_key(key, "options")[None],
+        directory=None if directory is None else Path(directory),
+        progress=Progress.of(progress),
+    )
+    return option_set(config, jax.tree.map(lambda leaf: leaf[0], networks), options, env)

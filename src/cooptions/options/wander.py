@@ -28,7 +28,7 @@ class RandomPlay(AbstractOptions):
 def wandering_options(env: AbstractEnv, *, max_steps: int = 10) -> RandomPlay:
     """The control: one option, by which the team leaves its policy together and goes nowhere in particular.
 
-    With 10 steps it leads a team for as large a share of training as discovered options do (docs/learning.md).
+    With 10 steps it leads a team for as large a share of training as discovered options do (docs/findings/meeting.md).
     """
     wander = Option("wander", (True,) * env.num_agents, env.num_agents)
     return RandomPlay(options=(wander,), max_steps=max_steps)

@@ -7,27 +7,27 @@ from functools import cached_property
 import jax
 from jaxtyping import Array, Float, Key
 
-from cooptions.files import Json, decode, encode, file_digest
-from cooptions.runs.directory import RunDirectory
 from cooptions.discovery.discover import Discovery
+from cooptions.discovery.laplacian.base import AbstractLaplacian
+from cooptions.discovery.laplacian.canonical import Basis
+from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.discovery.representations.base import AbstractRepresentation
+from cooptions.discovery.representations.hit import Hit
+from cooptions.discovery.walks import WalkConfig, kept_columns
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.scenarios import make_env
+from cooptions.envs.team import Team
 from cooptions.errors import ArtifactError, require
-from cooptions.discovery.laplacian.canonical import Basis
-from cooptions.discovery.laplacian.base import AbstractLaplacian
-from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.files import Json, decode, differences, encode, file_digest
 from cooptions.learners.base import LearnerConfig
 from cooptions.learners.learn import Learning, metric_names, scores_by_metric
 from cooptions.learners.q_learning import QConfig
-from cooptions.scores.statistics import Scores
 from cooptions.options.base import Option
 from cooptions.options.macro import MacroConfig
 from cooptions.options.train import OptionsConfig, eigenoptions
-from cooptions.discovery.representations.base import AbstractRepresentation
-from cooptions.discovery.representations.hit import Hit
+from cooptions.runs.directory import RunDirectory
+from cooptions.scores.statistics import Scores
 from cooptions.training.keys import stage_key
-from cooptions.envs.team import Team
-from cooptions.discovery.walks import WalkConfig, kept_columns
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,9 @@ class LearningConfig:
         """What is trained."""
         return Learning(self.learner.build(), self.evaluations, self.episodes)
 
-    def scores(self, env: AbstractEnv, scenario: str, values: Float[Array, "seed evaluation episode score"]) -> list[Scores]:
+    def scores(
+        self, env: AbstractEnv, scenario: str, values: Float[Array, "seed evaluation episode score"]
+    ) -> list[Scores]:
         """What was scored in an environment, one object for each metric."""
         return scores_by_metric(self.name, scenario, self.stage.steps, metric_names(env), values)
 
@@ -144,10 +146,10 @@ class Config:
 
 
 def plain_fields(env: AbstractEnv) -> Json:
-    """The fields of an environment that are numbers or words."""
+    """The fields of an environment that are numbers or words, and the rules that apply where they leave some open."""
     fields = dataclasses.fields(env) if dataclasses.is_dataclass(env) else ()
     values = {field.name: getattr(env, field.name) for field in fields}
-    return {name: value for name, value in values.items() if isinstance(value, str | int | float)}
+    return {name: value for name, value in values.items() if isinstance(value, str | int | float)} | env.task_rules
 
 
 def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
@@ -168,4 +170,13 @@ def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
             f"say --trust, or trust=True"
         )
     named = {name: value for name, value in known.items() if name not in ("env", "files")}
-    return decode(Config, {**encode(Config(scenario="")), **named}, where, trust=trust)
+    config = decode(Config, {**encode(Config(scenario="")), **named}, where, trust=trust)
+    if changes := env_differences(known.get("env", {}), plain_fields(config.env)):
+        raise ArtifactError(f"{run.path}: {config.scenario} was another environment when it was made: {changes}")
+    return config
+
+
+def env_differences(there: Json, here: Json) -> str:
+    """Where the fields of two environments differ. A field that only one has is left out: one version may be newer."""
+    shared = [name for name in there if name in here]
+    return "; ".join(differences({name: there[name] for name in shared}, {name: here[name] for name in shared}))

@@ -6,29 +6,27 @@ found the eigenfunctions to be much alike. This is the repeated kind, and measur
 
 import math
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Real, Shaped
 
-from cooptions.runs.run import Run
-from cooptions.runs.directory import RunDirectory, open_run
-from cooptions.runs.config import Config
 from cooptions.discovery.discovered import Discovered
+from cooptions.discovery.oracles.distances import spread
+from cooptions.discovery.walks import Walk, walk_seeds
+from cooptions.envs.team import Team
 from cooptions.errors import require
 from cooptions.learners.exploration import ChoiceConfig, choose
 from cooptions.options.macro import MacroEnv
 from cooptions.options.option_set import OptionSet
-from cooptions.discovery.oracles.distances import spread
-from cooptions.training.progress import Progress
-from cooptions.envs.team import Team
+from cooptions.runs.config import Config
+from cooptions.runs.directory import RunDirectory, open_run
+from cooptions.runs.run import Run
 from cooptions.runs.stages import stage_configs
+from cooptions.training.progress import Progress
 from cooptions.types import Feature, TimeStep
-from cooptions.discovery.walks import Walk, walk_seeds
 
 NUM_COMMON = 4096
 """States at which the eigenfunctions of different cycles are compared."""

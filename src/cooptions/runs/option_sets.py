@@ -3,19 +3,18 @@
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 
 from cooptions.envs.rollout import Runners
 from cooptions.errors import ArtifactError, CooptionsError, require
 from cooptions.options.base import AbstractOptions
-from cooptions.options.execution import follow
+from cooptions.options.execution import draw_option
 from cooptions.options.option_set import OptionSet
 from cooptions.options.report import OptionReport, report_options
 from cooptions.options.sharing.pictures import card_pictures
-from cooptions.options.sharing.storage import load_option_set, load_reports, save_option_set
+from cooptions.options.sharing.storage import SETS, load_option_set, load_reports, save_option_set
 from cooptions.options.task import collect_starts
 from cooptions.options.train import diverged
-from cooptions.plots import Rollout, add_captions, frames, save_gif, step_captions
+from cooptions.plots import Rollout
 from cooptions.runs.config import Config
 from cooptions.runs.run import Run
 
@@ -25,7 +24,7 @@ NUM_STARTS = 256
 
 def option_set_path(run: Run, seed: int) -> Path:
     """Where the option set of the seed with this place in the run lies."""
-    return run.directory.file("option_sets", f"seed-{run.config.seed + seed}")
+    return run.directory.file(SETS, f"seed-{run.config.seed + seed}")
 
 
 def write_option_sets(run: Run) -> list[tuple[OptionReport, ...]]:
@@ -88,18 +87,16 @@ def load_options(run: Run, seed: int) -> OptionSet:
 
 def follow_named(config: Config, options: AbstractOptions, name: str, *, seed: int) -> Rollout:
     """Follow one seed's option of this name, from a start that differs with the seed."""
-    names = [option.name for option in options.options]
-    require(name in names, f"option: unknown {name!r}; there are {', '.join(names)}")
-    begun = jax.tree.map(lambda leaf: leaf[0], typical_starts(config, seed, 1))
-    followed = follow(config.env, options, jnp.int32(names.index(name)), begun, key=config.keys("looks")[seed])
-    return followed.rollout.trim()
+    return _follow(config, options, name, seed, None)
 
 
 def write_gif(run: Run, options: AbstractOptions, name: str, *, seed: int) -> Path:
     """One roll-out of a seed's option as a GIF in the run directory."""
-    config, rollout = run.config, follow_named(run.config, options, name, seed=seed)
-    images = add_captions(frames(config.env, rollout.states), step_captions(name, rollout, config.env.num_actions))
-    path = run.directory.file("figures", f"option{name}-seed-{config.seed + seed}.gif")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    save_gif(path, images, fps=6.0)
+    path = run.directory.file("figures", f"option{name}-seed-{run.config.seed + seed}.gif")
+    _follow(run.config, options, name, seed, path)
     return path
+
+
+def _follow(config: Config, options: AbstractOptions, name: str, seed: int, gif: Path | None) -> Rollout:
+    begun = jax.tree.map(lambda leaf: leaf[0], typical_starts(config, seed, 1))
+    return draw_option(config.env, options, name, begun, key=config.keys("looks")[seed], gif=gif)

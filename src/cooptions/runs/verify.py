@@ -13,15 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from cooptions.discovery import oracles
-from cooptions.runs.config import Config
 from cooptions.discovery.discover import Discovery, encode_states
 from cooptions.discovery.discovered import Discovered
 from cooptions.discovery.oracles import spread as spreads
-from cooptions.runs.run import Run
-from cooptions.envs.grid import Grid
-from cooptions.training.progress import Progress
 from cooptions.discovery.representations.base import FindsFermat, MeasuresHits, MeasuresPairs
 from cooptions.discovery.walks import Walk, WalkConfig, walk_seeds
+from cooptions.envs.grid import Grid
+from cooptions.runs.config import Config
+from cooptions.runs.run import Run
+from cooptions.training.progress import Progress
 
 Result = TypeVar("Result")
 Scores = dict[str, Any]

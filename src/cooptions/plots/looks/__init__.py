@@ -10,9 +10,9 @@ def load_look(kind: type) -> bool:
     Returns whether there is one. A look registers itself with `frames.register` and `floor.register`.
     """
     for base in kind.__mro__:
-        package, _, name = base.__module__.rpartition(".")
+        name = base.__module__.removeprefix("cooptions.envs.").partition(".")[0]
         look = f"{__name__}.{name}"
-        if package == "cooptions.envs" and find_spec(look) is not None:
+        if base.__module__.startswith("cooptions.envs.") and find_spec(look) is not None:
             importlib.import_module(look)
             return True
     return False
