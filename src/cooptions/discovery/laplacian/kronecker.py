@@ -5,13 +5,12 @@ eigenfunctions are products over the agents, and their eigenvalues 1 - lambda mu
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tyro
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cooptions.discovery.laplacian.allo import Allo
@@ -44,9 +43,9 @@ class Kronecker(AbstractLaplacian[States, Products]):
 
     num_eigenfunctions: int = 10
     single: Allo | Nystrom | Exact = field(default_factory=Nystrom)
-    agent_types: Annotated[tuple[int, ...], tyro.conf.Suppress] = (0,)
+    agent_types: tuple[int, ...] = field(default=(0,), metadata={"set_by": "for_team"})
     """Set by `for_team`, like the next."""
-    widths: Annotated[tuple[int, ...], tyro.conf.Suppress] = ()
+    widths: tuple[int, ...] = field(default=(), metadata={"set_by": "for_team"})
     """How many components of z belong to an agent of each type."""
 
     def __post_init__(self) -> None:
