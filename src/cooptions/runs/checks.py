@@ -8,7 +8,7 @@ from cooptions.training.memory import require_fits, require_room
 
 
 def require_possible(config: Config, until: str) -> None:
-    """Refuse a run up to a stage that would fail on its way: options that the learner cannot take, too little memory."""
+    """Refuse a run that would fail on its way: options that the learner cannot take, too little memory."""
     stages = (*STAGES[until].after(config), until)
     if "walk" in stages:
         needed = walk_bytes(config.env, config.walk, config.discovering.seeds)
