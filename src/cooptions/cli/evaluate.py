@@ -41,9 +41,9 @@ def main(words: Sequence[str]) -> dict[str, str] | None:
     from cooptions.scores.comparison import compare, rich_table
 
     keep_compiled(arguments.cache)
-    with reopened("evaluate", arguments.run, say.progress(quiet=arguments.json), trust=arguments.trust) as run:
-        keys = dataclasses.replace(run.config, seed=run.config.seed + 2**16 * arguments.key).keys("evaluate")
-        rows = compare([each.averaged() for each in evaluate_run(run, arguments.episodes, keys)])
+    run = reopened("evaluate", arguments.run, say.progress(quiet=arguments.json), trust=arguments.trust)
+    keys = dataclasses.replace(run.config, seed=run.config.seed + 2**16 * arguments.key).keys("evaluate")
+    rows = compare([each.averaged() for each in evaluate_run(run, arguments.episodes, keys)])
     if arguments.json:
         say.as_json({"run": arguments.run, "episodes": arguments.episodes, "key": arguments.key, "rows": rows})
         return None
