@@ -49,10 +49,10 @@ def main(words: Sequence[str]) -> dict[str, str] | None:
     from cooptions.scores.comparison import compare, rich_table
 
     keep_compiled(arguments.cache)
-    with reopened("evaluate", arguments.run, say.progress(quiet=arguments.json), trust=arguments.trust) as run:
-        keys = dataclasses.replace(run.config, seed=run.config.seed + 2**16 * arguments.key).keys("evaluate")
-        rows = compare([each.averaged() for each in evaluate_run(run, arguments.episodes, keys)])
-        pictures = [_gif(run, arguments)] if arguments.gif else []
+    run = reopened("evaluate", arguments.run, say.progress(quiet=arguments.json), trust=arguments.trust)
+    keys = dataclasses.replace(run.config, seed=run.config.seed + 2**16 * arguments.key).keys("evaluate")
+    rows = compare([each.averaged() for each in evaluate_run(run, arguments.episodes, keys)])
+    pictures = [_gif(run, arguments)] if arguments.gif else []
     if arguments.json:
         say.as_json(
             {

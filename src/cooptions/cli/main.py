@@ -38,6 +38,10 @@ COMMANDS: dict[str, Command] = {
     ),
     "verify": Command("discover, and measure the result against exact answers", "cooptions discover {scenario}"),
     "figure": Command("draw a figure from a run directory", "cooptions show {run}"),
+    "repair": Command(
+        "show which files of a run are sound; remove what is not, after asking",
+        "cooptions run --config {run}/run.yaml --out {run}",
+    ),
     "reproduce": Command("make the paper's figures: plan the runs, make those that are missing, draw"),
 }
 """Every command, in the order of `cooptions --help`."""
