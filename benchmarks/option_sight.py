@@ -17,7 +17,6 @@ import jax
 import numpy as np
 import tyro
 
-from experiments.option_quality import shares_of_optimal
 from cooptions.discovery.discover import Evaluator, fit_representation, fit_spectrum
 from cooptions.discovery.walks import index_futures, walk
 from cooptions.envs.rollout import Runners
@@ -40,6 +39,7 @@ from cooptions.runs.config import Config
 from cooptions.runs.directory import provenance
 from cooptions.runs.presets import METHODS, preset, with_parts
 from cooptions.training.memory import stage_bytes
+from experiments.option_quality import shares_of_optimal
 
 
 @dataclass(frozen=True)
