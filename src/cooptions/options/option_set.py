@@ -92,7 +92,10 @@ class OptionSet(AbstractOptions):
     def play(
         self, env: AbstractEnv, name: str, *, key: PRNGKeyArray | None = None, gif: Path | str | None = None
     ) -> Rollout:
-        """Follow the option of this name from a state of random play; a GIF of it where a path is given."""
+        """Follow an option by its name from a state of random play; a GIF of it where a path is given.
+
+        Of 32 starts, the one at which the option takes its median number of steps.
+        """
         from cooptions.options.execution import play_option
 
         return play_option(env, self, name, key=jax.random.key(0) if key is None else key, gif=gif)
