@@ -36,7 +36,7 @@ LONGEST_EPISODE = 10_000
 def iql(**fields: Any) -> LearnerRecipe:
     """Independent Q-learning with the paper's settings; `fields` change them.
 
-        team = co.learn(task, co.iql(steps=1_000_000), key=key)
+    team = co.learn(task, co.iql(steps=1_000_000), key=key)
     """
     return LearnerRecipe("iql", tuple(fields.items()))
 
@@ -44,7 +44,7 @@ def iql(**fields: Any) -> LearnerRecipe:
 def vdn(**fields: Any) -> LearnerRecipe:
     """Q-learning whose team value is the sum of the agents' values; `fields` change its settings.
 
-        team = co.learn(task, co.vdn(steps=1_000_000), key=key)
+    team = co.learn(task, co.vdn(steps=1_000_000), key=key)
     """
     return LearnerRecipe("vdn", tuple(fields.items()))
 
@@ -52,7 +52,7 @@ def vdn(**fields: Any) -> LearnerRecipe:
 def ippo(**fields: Any) -> LearnerRecipe:
     """Independent PPO: the critic sees what its agent sees; `fields` change its settings.
 
-        team = co.learn(task, co.ippo(steps=1_000_000), key=key)
+    team = co.learn(task, co.ippo(steps=1_000_000), key=key)
     """
     return LearnerRecipe("ippo", tuple(fields.items()))
 
@@ -60,7 +60,7 @@ def ippo(**fields: Any) -> LearnerRecipe:
 def mappo(**fields: Any) -> LearnerRecipe:
     """PPO whose critic sees the whole team; `fields` change its settings.
 
-        team = co.learn(task, co.mappo(steps=1_000_000), key=key)
+    team = co.learn(task, co.mappo(steps=1_000_000), key=key)
     """
     return LearnerRecipe("mappo", tuple(fields.items()))
 
@@ -79,10 +79,10 @@ class Episode:
 class LearnedTeam:
     """A team that has learned a task.
 
-        team = co.learn(task, co.mappo(steps=1_000_000), key=key)
-        assert isinstance(team, co.LearnedTeam)
-        team.play(gif="team.gif")
-        team.save("team.safetensors")
+    team = co.learn(task, co.mappo(steps=1_000_000), key=key)
+    assert isinstance(team, co.LearnedTeam)
+    team.play(gif="team.gif")
+    team.save("team.safetensors")
     """
 
     env: AbstractEnv
@@ -165,8 +165,8 @@ def learn(
 def load_team(path: Path | str, env: AbstractEnv | None = None, *, seed: int = 0, trust: bool = False) -> LearnedTeam:
     """A learned team: from a file that `save` wrote, or from a run directory. A file needs its task as `env`.
 
-        team.save("team.safetensors")
-        again = co.load_team("team.safetensors", task)
+    team.save("team.safetensors")
+    again = co.load_team("team.safetensors", task)
     """
     path = Path(path)
     if path.is_dir():

@@ -71,7 +71,7 @@ class MaskState(eqx.Module):
 class Mask(AbstractRepresentation[MaskState]):
     """Relative representation from successor distances, one per feature; the head of a feature sees it alone.
 
-        found = co.discover(walk, co.Mask(steps=1_000), co.Nystrom(4), key=key)
+    found = co.discover(walk, co.Mask(steps=1_000), co.Nystrom(4), key=key)
     """
 
     distance: DistanceConfig = field(
