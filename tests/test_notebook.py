@@ -22,8 +22,10 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
     client = nbclient.NotebookClient(
         notebook, timeout=3_600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     )
-    client.execute()
+    try:
+        client.execute()
+    finally:
+        nbformat.write(notebook, tmp_path / path.name)  # with outputs, and when each cell began and ended
     shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert sum("image/gif" in output.get("data", {}) for output in shown) == 2
     assert sum("image/png" in output.get("data", {}) for output in shown) == 2
-    nbformat.write(notebook, tmp_path / path.name)
