@@ -20,7 +20,7 @@ from cooptions.files import write_json
 from cooptions.plots.curves import plot_learning_curves
 from cooptions.runs.config import config_of_run
 from cooptions.runs.directory import RunDirectory
-from cooptions.scores.comparison import compare, markdown_table
+from cooptions.scores.comparison import compare, markdown_comparison
 from cooptions.scores.statistics import Scores, steps_to_reach
 from cooptions.training.loop import MetricsFile
 
@@ -407,7 +407,7 @@ def main(arguments: Arguments) -> None:
     require(path.exists(), f"{path}: nothing there yet; run the study without --table")
     kept = json.loads(path.read_text())
     scores = [scores_of(name, kept[name]) for name in STUDIES[arguments.study] if name in kept]
-    print(markdown_table(compare([until(each, arguments.at) for each in scores])))
+    print(markdown_comparison(compare([until(each, arguments.at) for each in scores])))
     for each in scores:
         print(f"{each.name}: {arguments.reach:g} reached after {steps_to_reach(each, arguments.reach).tolist()} steps")
     for name, run in kept.items():

@@ -4,15 +4,15 @@ python -m benchmarks.on_the_way --at 2000000         # what they scored after so
 python -m benchmarks.on_the_way --at 2000000 --mean  # the mean of all evaluations until then
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
 
 from benchmarks.learning import until
 from cooptions.campaigns.results import by_own_score, read_results
-from cooptions.scores.comparison import compare, markdown_table
-from cooptions.scores.statistics import Scores
+from cooptions.scores.comparison import compare, markdown_comparison
+from cooptions.scores.statistics import over_training
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,9 @@ class Arguments:
     results: Path = Path("results/reproduction")
 
 
-def mean_until_then(scores: Scores) -> Scores:
-    """One score for each seed and episode: its mean over evaluations."""
-    return replace(scores, steps=scores.steps[-1:], values=scores.values.mean(axis=1, keepdims=True))
-
-
 def main(arguments: Arguments) -> None:
     rows = [until(row.scores, arguments.at) for row in by_own_score(read_results(arguments.results))]
-    print(markdown_table(compare([mean_until_then(row) for row in rows] if arguments.mean else rows)))
+    print(markdown_comparison(compare([over_training(row) for row in rows] if arguments.mean else rows)))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,12 @@ import jax
 import pytest
 
 from benchmarks.learning import STUDIES, scores_of, until
-from benchmarks.on_the_way import mean_until_then
 from benchmarks.options import alignment, table
 from benchmarks.tables import with_table
 from cooptions.campaigns.results import by_own_score, read_results
 from cooptions.envs import make_env, rollout
 from cooptions.plots.curves import method_styles
-from cooptions.scores.statistics import final_iqm
+from cooptions.scores.statistics import final_iqm, over_training
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text()
@@ -92,7 +91,7 @@ def at_the_end(scores):
 
 
 def rows():
-    folders = ("reproduction", "interval-100", "greedy-ppo")
+    folders = ("reproduction", "foraging-full-sight", "interval-100", "greedy-ppo")
     results = [result for folder in folders for result in read_results(ROOT / "results" / folder)]
     return [row.scores for row in by_own_score(results)]
 
@@ -110,7 +109,7 @@ def test_intervals_of_the_pages_are_somewhere_in_the_results():
     runs = [scores_of(name, run) for study in STUDIES for name, run in results_of(study).items()]
     scores = [*rows(), *runs]
     known = {at_the_end(until(each, int(at))) for each in scores for at in each.steps}
-    known |= {at_the_end(mean_until_then(each)) for each in scores}
+    known |= {at_the_end(over_training(each)) for each in scores}
     shares = [row["percent_of_episodes"].values() for row in results_of("frontier")["rows"]]
     known |= {shown(*share) for row in shares for share in row}
     teams = [row["percent"].values() for run in results_of("second_pot")["runs"] for row in run["exploring"]]

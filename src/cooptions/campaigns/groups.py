@@ -4,13 +4,13 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 
-from cooptions.campaigns.plan import Group
+from cooptions.campaigns.rows import Block
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError
 from cooptions.files import Json, config_json, write_bytes, write_json
@@ -23,6 +23,17 @@ from cooptions.training.progress import Progress
 
 SCORES = "1"
 """The name of the scores in the artefact of learning, which is a pair: every seed's policy, and its scores."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Blocks whose learning is the same program, on other options or seeds: they learn in one call."""
+
+    blocks: tuple[Block, ...]
+
+    @property
+    def num_seeds(self) -> int:
+        return sum(block.num_seeds for block in self.blocks)
 
 
 def learn_together(group: Group, envs: Sequence[AbstractEnv], runs: Path, progress: Progress) -> RunDirectory:

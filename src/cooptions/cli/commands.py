@@ -10,8 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from cooptions.campaigns.command import ReproduceArguments, reproduce
-from cooptions.campaigns.figures import REPRODUCTIONS
+from cooptions.campaigns.command import CampaignArguments, campaign
 from cooptions.cli.pipeline import run_pipeline
 from cooptions.envs import SCENARIOS
 from cooptions.errors import ArtifactError, ConfigError, require
@@ -142,7 +141,6 @@ def list_command(arguments: Sequence[str]) -> None:
         **{swap: list(choices) for swap, choices in (DISCOVERY_SWAPS | OPTION_SWAPS).items()},
         "learners": list(LEARNERS),
         "figures": {name: figure.title for name, figure in FIGURES.items()},
-        "reproductions": {name: figure.title for name, figure in REPRODUCTIONS.items()},
     }
     if options.json:
         print(json.dumps(catalogue, indent=1))
@@ -233,8 +231,8 @@ def verify_command(arguments: Sequence[str]) -> None:
     print(json.dumps(whole, indent=None if options.json else 1))
 
 
-def reproduce_command(arguments: Sequence[str]) -> None:
-    reproduce(tyro.cli(ReproduceArguments, args=arguments, prog="cooptions reproduce"), console)
+def campaign_command(arguments: Sequence[str]) -> None:
+    campaign(tyro.cli(CampaignArguments, args=arguments, prog="cooptions campaign"), console)
 
 
 def figure_command(arguments: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ COMMANDS: dict[str, str] = {
     "compare": "compare what several runs learned: a table, and curves with intervals",
     "verify": "discover, and measure the result against exact answers",
     "figure": "draw a figure from a run directory",
-    "reproduce": "make the paper's figures: plan the runs, make those that are missing, keep the scores, draw",
+    "campaign": "run scenarios, methods and seeds as a file says; keep the scores, compare, draw, report",
     "run": "run the whole pipeline of a preset or scenario",
 }
 """What each command does; `commands.py` has a function of the same name for each."""

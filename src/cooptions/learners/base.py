@@ -56,6 +56,11 @@ class LearnerConfig:
         return self.steps // self.steps_per_update
 
     @property
+    def speed_name(self) -> str:
+        """What files of measured speeds call this learner."""
+        return type(self).__name__.removesuffix("Config").lower()
+
+    @property
     def intra_option(self) -> bool:
         """Whether a step teaches the options that agree with it."""
         return False
