@@ -7,6 +7,7 @@ on the shared storage.
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -79,10 +80,18 @@ class OnRay(AbstractConcurrent):
             raise ConfigError("executor: ray is not installed; pip install 'cooptions[cluster]'") from None
         if not ray.is_initialized():
             try:
-                ray.init(address=self.address or "local", log_to_driver=False, include_dashboard=False)
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # Ray's daemons use no JAX
+                    ray.init(**self._options)
             except (ConnectionError, OSError, RuntimeError, ValueError) as error:
                 raise ConfigError(f"address: no cluster at {self.address!r}: {_first_line(error)}") from None
         return ray
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        if self.address:
+            return {"address": self.address, "log_to_driver": False}
+        return {"address": "local", "log_to_driver": False, "include_dashboard": False}
 
     def begin(self, job: Job) -> RayTask:
         runs = self.site.runs.absolute()
