@@ -9,6 +9,7 @@ from rich.console import Console
 from cooptions.campaigns.executors import Site
 from cooptions.campaigns.live import Watch
 
+
 @pytest.fixture
 def site(tmp_path):
     """A site that remembers what was kept (`made`) and said (`told`)."""
