@@ -18,6 +18,7 @@ from jumanji.environments.routing.lbf.generator import RandomGenerator
 from jumanji.wrappers import AutoResetWrapper
 
 from cooptions.envs.lbf import Foraging
+from cooptions.envs.lbf.rules import RuleSet
 from cooptions.envs.rollout import Runners, advance, start, uniform_action
 from cooptions.runs.directory import provenance
 
@@ -30,6 +31,8 @@ class Arguments:
 
     scenario: tuple[int, int, int] = (15, 4, 3)
     """Grid size, agents, apples."""
+    rules: RuleSet = "paper"
+    """Those of our contestants; stock Jumanji has its own."""
     num_envs: tuple[int, ...] = (32, 1024)
     steps: int = 1000
     """Steps in one timed call."""
@@ -98,7 +101,7 @@ def _use(tree: Any) -> jax.Array:
 
 def main(arguments: Arguments) -> dict[str, Any]:
     grid_size, num_agents, num_apples = arguments.scenario
-    env = Foraging(grid_size, num_agents, num_apples)
+    env = Foraging(grid_size, num_agents, num_apples, arguments.rules)
     jumanji = LevelBasedForaging(
         generator=RandomGenerator(grid_size, num_agents, num_apples, fov=grid_size, force_coop=True)
     )
@@ -114,7 +117,7 @@ def main(arguments: Arguments) -> dict[str, Any]:
         speedup = micros["stock"] / micros["ours"]
         rows.append({"num_envs": num_envs, "speedup": round(speedup, 2), **{f"{k}_us": v for k, v in micros.items()}})
         print(rows[-1])
-    return {"scenario": list(arguments.scenario), "rows": rows, **provenance()}
+    return {"scenario": list(arguments.scenario), "rules": arguments.rules, "rows": rows, **provenance()}
 
 
 def time_in_turns(

@@ -12,10 +12,11 @@ import jax
 import tyro
 
 from cooptions.discovery.discover import Spectrum, encode_walk, fit_representation, spectrum_of_pairs
-from cooptions.discovery.laplacian import Allo, Nystrom
-from cooptions.discovery.representations import Mask
-from cooptions.discovery.walks import Walk, WalkConfig, index_futures, walk
-from cooptions.files import config_json
+from cooptions.discovery.laplacian.allo import Allo
+from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.discovery.representations.mask import Mask
+from cooptions.discovery.walks import Walk, WalkConfig, index_futures, walk_seeds
+from cooptions.files import encode
 from cooptions.runs.config import Config
 from cooptions.runs.directory import provenance
 from cooptions.runs.verify import HELD_OUT, eigen_scores
@@ -37,8 +38,8 @@ class Arguments:
 
 def main(arguments: Arguments) -> None:
     base = Config(arguments.scenario, seeds=arguments.seeds, walk=arguments.walk, representation=arguments.mask)
-    walks = walk(base.env, base.walk, base.keys("walk"))
-    fresh = walk(base.env, HELD_OUT, base.keys("held out"))
+    walks = walk_seeds(base.env, base.walk, base.keys("walk"))
+    fresh = walk_seeds(base.env, HELD_OUT, base.keys("held out"))
     dataset = index_futures(walks)
     state = fit_representation(base.discovery, dataset, base.keys("representation"))
     standard, pairs = jax.block_until_ready(encode_walk(base.discovery, state, dataset.walk))
@@ -52,12 +53,12 @@ def main(arguments: Arguments) -> None:
             jax.block_until_ready(spectrum)
             seconds.append(round(time.perf_counter() - begun, 2))
         cosines = _cosines(config, state, spectrum, walks, fresh)
-        result[name] = {"config": config_json(laplacian), "first": seconds[0], "again": seconds[1], **cosines}
+        result[name] = {"config": encode(laplacian), "first": seconds[0], "again": seconds[1], **cosines}
         print(f"{name}: {seconds[0]} s, again {seconds[1]} s; {_worst(cosines)}", flush=True)
     result["ratio"] = {when: result["nystrom"][when] / result["allo"][when] for when in ("first", "again")}
     print(f"nystrom takes {result['ratio']['first']:.3f} of allo's time, {result['ratio']['again']:.3f} when compiled")
     if arguments.json:
-        print(json.dumps({"config": config_json(base), **result, **provenance()}))
+        print(json.dumps({"config": encode(base), **result, **provenance()}))
 
 
 def _cosines(config: Config, state: Any, spectrum: Spectrum, walks: Walk, fresh: Walk) -> dict[str, Any]:

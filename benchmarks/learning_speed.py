@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -28,28 +28,31 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import tyro
-from jumanji.environments.routing.lbf import LevelBasedForaging
+from jaxtyping import PRNGKeyArray
 from jumanji.environments.routing.lbf.generator import RandomGenerator
 from rich.console import Console
 from rich.table import Table
 
-from cooptions.envs import AbstractEnv, make_env
 from cooptions.envs.adapters.quiet import quiet_import
 from cooptions.envs.adapters.to_jaxmarl import ToJaxMARL
-from cooptions.envs.lbf import Foraging
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.lbf import Foraging, State
 from cooptions.envs.overcooked import Overcooked
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import require
-from cooptions.files import config_json
+from cooptions.files import encode
 from cooptions.learners import Learner
 from cooptions.learners.exploration import ChoiceConfig
-from cooptions.learners.networks import init_team
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroConfig
+from cooptions.options.option_set import init_policies
+from cooptions.options.sight import View
 from cooptions.options.train import eigenoptions, option_set, recipe
 from cooptions.runs.directory import provenance
-from cooptions.runs.presets import IQL, IQL_FOR_PICTURES, LEARNERS
+from cooptions.runs.paper import IQL, IQL_FOR_PICTURES, TEAM_LEARNERS
 from cooptions.training.loop import run_chunk
 from cooptions.training.memory import stage_bytes
+from cooptions.types import TimeStep
 
 with quiet_import():
     from jaxmarl.wrappers.baselines import LogWrapper
@@ -150,7 +153,9 @@ def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Cont
     recipe_of_options = recipe("ours", task.env)
     learner = recipe_of_options.learner
     num_outputs = task.env.num_actions + 1 - learner.fixed_last
-    like = jax.eval_shape(lambda key: init_team(task.env, learner.network, num_outputs, key=key), jax.random.key(0))
+    view = View.of(task.env, recipe_of_options.sight)
+    init = partial(init_policies, task.env, view, learner.network, num_outputs)
+    like = jax.eval_shape(lambda key: init(key=key), jax.random.key(0))
     leaves, structure = jax.tree.flatten(like)
     keys = jax.random.split(jax.random.key(1), len(leaves))
     front = (arguments.seeds, task.num_options)
@@ -158,13 +163,13 @@ def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Cont
     network = jax.tree.unflatten(structure, weights)
     options = eigenoptions(task.env.num_agents, task.num_options // 2)
     config = replace(task.config, choice=ChoiceConfig(valued=valued))
-    made = option_set(recipe_of_options, network, options, task.env.noop)
+    made = option_set(recipe_of_options, network, options, task.env)
     return compile_ours(config, MacroConfig().around(task.env, made, foresight=config.intra_option), arguments)
 
 
 def ours_by_ppo(task: Task, arguments: Arguments, *, method: str) -> Contestant:
     """PPO, with primitives alone."""
-    return compile_ours(LEARNERS[method][task.env.shows_pictures], task.env, arguments)
+    return compile_ours(TEAM_LEARNERS[method][task.env.shows_pictures], task.env, arguments)
 
 
 def compile_ours(config: Learner, envs: AbstractEnv, arguments: Arguments) -> Contestant:
@@ -210,13 +215,12 @@ def jaxmarl_with_jumanji_starts(task: Task, arguments: Arguments) -> Contestant:
 class JumanjiStarts(Foraging):
     """The same task with Jumanji's own generator of start states."""
 
-    @cached_property
-    def jumanji(self) -> LevelBasedForaging:
-        with jax.ensure_compile_time_eval():
-            generator = RandomGenerator(
-                self.grid_size, self.num_agents, self.num_apples, self.grid_size, self.max_level, force_coop=True
-            )
-            return LevelBasedForaging(generator=generator, time_limit=self.time_limit)
+    def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]:
+        draw = RandomGenerator(self.grid_size, self.num_agents, self.num_apples, self.grid_size, self.max_level)
+        drawn = draw(key)
+        agents, apples = drawn.agents, drawn.food_items
+        apple_level = self.draw_apple_levels(agents.level, key=drawn.key)
+        return self.begin(agents.position, agents.level, apples.position, apple_level)
 
 
 def compile_script(task: Task, env: Any, arguments: Arguments) -> Contestant:
@@ -383,7 +387,7 @@ def main(arguments: Arguments) -> None:
         "rows": rows,
         "ratios": relative,
         "device_peak_gigabytes": round((jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) / 1e9, 3),
-        "configs": {task.name: config_json(task.config) for task in todo},
+        "configs": {task.name: encode(task.config) for task in todo},
         "scripts": hashes,
         **provenance(),
     }

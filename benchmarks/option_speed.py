@@ -13,10 +13,10 @@ from dataclasses import replace
 import jax
 
 from cooptions.discovery.discover import fit_representation, fit_spectrum
-from cooptions.discovery.representations import Hit
-from cooptions.discovery.walks import WalkConfig, index_futures, walk
+from cooptions.discovery.representations.hit import Hit
+from cooptions.discovery.walks import WalkConfig, index_futures, walk_seeds
 from cooptions.learners.q_learning import QLearner
-from cooptions.options.train import OptionTraining, eigenoptions, option_tasks, train_options
+from cooptions.options.train import OptionTraining, eigenoptions, option_tasks, train_option_networks
 from cooptions.runs.config import Config
 from cooptions.runs.directory import provenance
 from cooptions.runs.presets import preset, with_parts
@@ -25,7 +25,7 @@ from cooptions.training.memory import stage_bytes
 
 def measure(config: Config) -> dict[str, object]:
     """Discover briefly, train all options, and say what it took."""
-    dataset = index_futures(walks := walk(config.env, config.walk, config.keys("walk")))
+    dataset = index_futures(walks := walk_seeds(config.env, config.walk, config.keys("walk")))
     representation = fit_representation(config.discovery, dataset, config.keys("representation"))
     spectrum = fit_spectrum(config.discovery, representation, walks, config.keys("laplacian"))
     keys = config.keys("options")
@@ -35,7 +35,7 @@ def measure(config: Config) -> dict[str, object]:
         config.env, config.columns, config.options, config.discovery, representation, spectrum, options, keys
     )
     estimate = stage_bytes(OptionTraining(QLearner(config.options.learner)), tasks, keys)
-    jax.block_until_ready(train_options(config.options, tasks, keys))
+    jax.block_until_ready(train_option_networks(config.options, tasks, keys))
     seconds = time.perf_counter() - begun
     peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
     return {

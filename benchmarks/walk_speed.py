@@ -12,7 +12,7 @@ from typing import Annotated
 
 import tyro
 
-from cooptions.discovery.walks import walk
+from cooptions.discovery.walks import walk_seeds
 from cooptions.runs.config import Config
 from cooptions.runs.directory import open_run, provenance
 
@@ -30,7 +30,7 @@ def main(arguments: Arguments) -> dict:
     config = Config(scenario=arguments.scenario)
     for _ in range(2):
         begun = time.perf_counter()
-        walks = walk(config.env, config.walk, config.keys("walk"))
+        walks = walk_seeds(config.env, config.walk, config.keys("walk"))
         walked = time.perf_counter() - begun
     with tempfile.TemporaryDirectory() as folder, open_run(Path(folder), {"walk": {}}) as run:
         begun = time.perf_counter()

@@ -1,33 +1,88 @@
-"""The snippets of the documentation, each pasted into a module of its own and used by its scenario name."""
+"""The documentation: every snippet runs, every measured number is in the results, every link leads somewhere."""
 
+import importlib
+import importlib.util
 import json
 import re
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
-from benchmarks.learning import STUDIES, scores_of, until
-from benchmarks.options import alignment, table
-from benchmarks.tables import with_table
-from cooptions.campaigns.results import by_own_score, read_results
-from cooptions.envs import make_env, rollout
-from cooptions.plots.curves import method_styles
-from cooptions.scores.statistics import final_iqm, over_training
+from cooptions.cli.main import COMMANDS
+from cooptions.envs import rollout
+from cooptions.envs.scenarios import make_env
+from cooptions.options.train import OURS
+from cooptions.scores.statistics import Scores, final_iqm
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "extending.md").read_text()
-SNIPPETS = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FINDINGS = sorted((ROOT / "results" / "findings").glob("*.json"))
+SCORES = [path for folder in ("results", "experiments") for path in sorted((ROOT / folder).glob("**/scores/*.json"))]
+
+SHRINK = {
+    r"transitions=[\d_]+": "transitions=2_000",
+    r"co\.Hit\(\)": "co.Hit(steps=20, hidden=(8,), batch=16)",
+    r"co\.Nystrom\(\d+\)": "co.Nystrom(2, num_landmarks=20)",
+    r"train_options\(env, found, key": "train_options(env, found, SMALL_OPTIONS, key",
+    r"co\.mappo\(steps=[\d_]+\)": "co.mappo(steps=640, num_envs=4, rollout=10, minibatches=2), evaluations=2",
+    r"lbf-15x15-4p-3f": "lbf-5x5-2p-1f",
+    r"grid-1[05]x1[05]-[34]p,task=meet": "grid-5x5-2p,task=meet",
+}
+"""What a test makes smaller in a snippet, so that the documented numbers can be the real ones."""
+
+SMALL_OPTIONS = replace(OURS, num_starts=16, max_steps=5, learner=replace(OURS.learner, steps=640, num_envs=8, batch=8))
 
 
-def test_all_snippets_are_found():
-    assert len(SNIPPETS) == PAGE.count("```python") == 3
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("number", range(len(SNIPPETS)))
-def test_snippet_gives_an_environment_that_runs(number, tmp_path, monkeypatch):
-    (tmp_path / "my_module.py").write_text(SNIPPETS[number])
+def fenced(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def shrunk(code: str) -> str:
+    for pattern, small in SHRINK.items():
+        code = re.sub(pattern, small, code)
+    return code
+
+
+WITH_PYTHON = [page for page in PAGES if fenced(page, "python")]
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
+def test_snippets_of_a_page_run_in_their_order(page, tmp_path, monkeypatch):
+    """A snippet whose first line names a file is a module of that name; the others share one namespace, as a reader's
+    session does."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    session: dict[str, Any] = {"__name__": "snippets", "SMALL_OPTIONS": SMALL_OPTIONS}
+    for code in fenced(page, "python"):
+        module = re.match(r"# (\w+)\.py\n", code)
+        if module is None:
+            exec(compile(shrunk(code), name_of(page), "exec"), session)
+        else:
+            (tmp_path / f"{module[1]}.py").write_text(shrunk(code))
+            monkeypatch.delitem(sys.modules, module[1], raising=False)
+            session |= vars(importlib.import_module(module[1]))
+
+
+ENVIRONMENTS = [code for code in fenced(ROOT / "docs" / "guides" / "extend.md", "python") if "\nenv = " in code]
+
+
+def test_environments_of_the_guide_are_found():
+    assert [code.startswith("# my_module.py") for code in ENVIRONMENTS] == [True] * 3 + [False]
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_an_environment_of_the_guide_runs(number, tmp_path, monkeypatch):
+    (tmp_path / "my_module.py").write_text(ENVIRONMENTS[number])
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_module", raising=False)
     env = make_env("my_module:env")
@@ -50,71 +105,139 @@ def test_snippet_gives_an_environment_that_runs(number, tmp_path, monkeypatch):
         assert ((features >= 0) & (features < env.size)).all()
 
 
-def test_table_of_discovery_is_that_of_the_results():
-    page = (ROOT / "docs" / "discovery.md").read_text()
-    assert with_table(page) == page, "run python -m benchmarks.tables"
+def test_every_snippet_is_in_a_language_that_is_tested():
+    fences = {tag for page in PAGES for tag in re.findall(r"^```(\S+)$", page.read_text(), flags=re.MULTILINE)}
+    assert fences <= {"python", "sh", "text", "bibtex"}
 
 
-@pytest.mark.parametrize("make", [table, alignment])
-def test_tables_of_options_are_those_of_the_results(make):
-    made = make(ROOT / "results" / "options")
-    assert made in (ROOT / "docs" / "options.md").read_text(), "run python -m benchmarks.options --table"
+@pytest.mark.parametrize("page", [page for page in PAGES if fenced(page, "sh")], ids=name_of)
+def test_commands_of_a_page_exist(page):
+    lines = [line.strip() for block in fenced(page, "sh") for line in block.splitlines()]
+    commands = {line.split()[1] for line in lines if line.startswith("cooptions ")}
+    assert commands <= {*COMMANDS, "--help", "--version"}
+    targets = set(re.findall(r"^(\w[\w-]*):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+    assert {line.split()[1] for line in lines if line.startswith("make ")} <= targets
+    modules = [match[1] for line in lines if (match := re.match(r"python -m (\S+)", line))]
+    assert all(importlib.util.find_spec(module) for module in modules)
 
 
-def results_of(study):
-    return json.loads((ROOT / "results" / "learning" / f"{study}.json").read_text())
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_and_pictures_of_a_page_exist(page):
+    links = re.findall(r"""(?:\]\(|src=")([^)"#]+)(?:#[^)"]*)?[)"]""", page.read_text())
+    project = "https://github.com/cooptions/cooptions/blob/main/"
+    local = [ROOT / link.removeprefix(project) for link in links if link.startswith(project)]
+    local += [page.parent / link for link in links if "://" not in link]
+    assert [str(path) for path in local if not path.exists()] == []
 
 
-@pytest.mark.parametrize("study", STUDIES)
-def test_results_of_studies_name_the_commands_that_make_them(study):
-    kept = {name: each["command"].split() for name, each in results_of(study).items()}
-    wanted = {name: ["cooptions", "train", *command.split()] for name, command in STUDIES[study].items()}
-    assert {name: sorted(command) for name, command in kept.items()} == {
-        name: sorted(command) for name, command in wanted.items()
-    }, f"run python -m benchmarks.learning {study}"
-    assert len(method_styles(wanted)) == len(wanted), "the runs of a study can be told apart in its picture"
+def test_pages_that_the_code_names_exist():
+    code = [path for folder in ("src", "experiments", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+    named = {(name_of(path), page) for path in code for page in re.findall(r"docs/[\w/-]+\.md", path.read_text())}
+    assert [where for where, page in sorted(named) if not (ROOT / page).exists()] == []
 
 
-def intervals_in(page):
-    """Those that were typed, not generated."""
-    typed = re.sub(r"<!-- begin (\S+) -->.*?<!-- end \1 -->", "", (ROOT / page).read_text(), flags=re.DOTALL)
-    return set(re.findall(r"[\d.]+ \[[\d., ]+\]", typed))
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_prose_is_wrapped(page):
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    prose = [line for line in text.splitlines() if not line.startswith(("|", "![", "<"))]
+    assert [line for line in prose if len(line) > 100 and "](" not in line] == []
 
 
-def shown(value, low, high):
+def test_the_front_page_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) < 150
+
+
+def shown(value: float, low: float, high: float) -> str:
     return f"{value:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def at_the_end(scores):
+def at_the_end(scores: Scores) -> str:
     iqm = final_iqm(scores)
     return shown(iqm.value, iqm.low, iqm.high)
 
 
-def rows():
-    folders = ("reproduction", "foraging-full-sight", "interval-100", "greedy-ppo")
-    results = [result for folder in folders for result in read_results(ROOT / "results" / folder)]
-    return [row.scores for row in by_own_score(results)]
+def measured() -> Iterator[Scores]:
+    """Every run whose scores are kept, one score for each seed and evaluation."""
+    for path in SCORES:
+        row = json.loads(path.read_text())
+        if row["metric"] != "return":
+            yield scores_of(row["steps"], row["means"])
+    for path in FINDINGS:
+        for run in json.loads(path.read_text()).get("runs", {}).values():
+            yield scores_of(run["steps"], run["scores"])
 
 
-def test_intervals_of_the_readme_are_those_of_the_results():
-    """Those that are not generated are of teams that learned to meet."""
-    runs = [scores_of(name, run) for name, run in results_of("meeting-apart").items()]
-    told = intervals_in("README.md")
-    assert len(told) > 5
-    assert told <= set(map(at_the_end, runs))
+def scores_of(steps: list[int], means: list[list[float | None]]) -> Scores:
+    return Scores("method", "scenario", "score", np.array(steps), np.array(means, float)[:, :, None])
 
 
-def test_intervals_of_the_pages_are_somewhere_in_the_results():
-    """Each is a row or a study's run at some evaluation, or the mean of all its evaluations; or a share of episodes."""
-    runs = [scores_of(name, run) for study in STUDIES for name, run in results_of(study).items()]
-    scores = [*rows(), *runs]
-    known = {at_the_end(until(each, int(at))) for each in scores for at in each.steps}
-    known |= {at_the_end(over_training(each)) for each in scores}
-    shares = [row["percent_of_episodes"].values() for row in results_of("frontier")["rows"]]
-    known |= {shown(*share) for row in shares for share in row}
-    teams = [row["percent"].values() for run in results_of("second_pot")["runs"] for row in run["exploring"]]
-    known |= {shown(*share) for row in teams for event in row for share in event}
-    for page in ("learning", "reproduction"):
-        told = intervals_in(f"docs/{page}.md")
-        assert len(told) > 20
-        assert told <= known, page
+def intervals_of(scores: Scores) -> set[str]:
+    """At the end of training, at every evaluation on the way, and the mean of all evaluations."""
+    ends = range(1, len(scores.steps) + 1)
+    known = {at_the_end(replace(scores, steps=scores.steps[:num], values=scores.values[:, :num])) for num in ends}
+    mean = replace(scores, steps=scores.steps[-1:], values=scores.values.mean(axis=1, keepdims=True))
+    return known | {at_the_end(mean)}
+
+
+def triples(value: Any) -> Iterator[tuple[float, float, float]]:
+    """Every share or mean that was kept with its interval."""
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from triples(each)
+    elif isinstance(value, list) and len(value) == 3 and all(isinstance(each, int | float) for each in value):
+        yield tuple(value)
+
+
+def generated(text: str) -> str:
+    return re.sub(r"<!-- begin (\S+) -->.*?<!-- end \1 -->", "", text, flags=re.DOTALL)
+
+
+def test_intervals_of_all_pages_are_somewhere_in_the_results():
+    known = {interval for scores in measured() for interval in intervals_of(scores)}
+    known |= {shown(*each) for path in FINDINGS for each in triples(json.loads(path.read_text()).get("rows", {}))}
+    told = {
+        (name_of(page), interval)
+        for page in PAGES
+        for interval in re.findall(r"[\d.]+ \[[\d., ]+\]", generated(page.read_text()))
+    }
+    assert len(told) > 200
+    assert sorted((page, interval) for page, interval in told if interval not in known) == []
+
+
+MARKER = re.compile(r"<!-- rows of (\S+) -->\n((?:\|.*\n)+)")
+TABLES = [(page, *found) for page in PAGES for found in MARKER.findall(page.read_text())]
+
+
+def numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, dict):
+        for each in value.values():
+            yield from numbers(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from numbers(each)
+    elif isinstance(value, int | float):
+        yield value
+
+
+def is_rounded(text: str, known: list[float]) -> bool:
+    digits = len(text.partition(".")[2])
+    return any(abs(float(text) - each) <= 0.51 * 10.0**-digits for each in known)
+
+
+def test_tables_of_the_pages_are_found():
+    assert len(TABLES) >= 7
+
+
+@pytest.mark.parametrize(
+    ("page", "source", "table"), TABLES, ids=lambda value: name_of(value) if value in PAGES else ""
+)
+def test_numbers_of_a_row_are_those_of_its_results(page, source, table):
+    """The first cell names the row in the file; every number with a point in the others is one of that row."""
+    rows = json.loads((ROOT / source).read_text())["rows"]
+    for line in table.splitlines()[2:]:
+        first, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        row = re.match(r"`(.+?)`", first)
+        assert row is not None, line
+        known = [each for number in numbers(rows[row[1]]) for each in (number, abs(number))]
+        told = [number for cell in cells if not re.search(r"[≥≤]", cell) for number in re.findall(r"\d+\.\d+", cell)]
+        assert [number for number in told if not is_rounded(number, known)] == [], line

@@ -1,36 +1,59 @@
 """Files: written whole or not at all, trees of arrays by name, configurations as JSON."""
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import os
+import types
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import jax
 import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as format_tensors
 
-from cooptions.errors import ArtifactError
+from cooptions.errors import ArtifactError, ConfigError
+from cooptions.parts import registry_of
 
 Tree = TypeVar("Tree")
+Header = TypeVar("Header")
 Json = dict[str, Any]
+PARTIAL = ".partial"
+"""How the name of a file ends that is being written."""
+
+LONGEST_TEXT = 1000
+LARGEST_EXACT = 2**53
+"""Every whole number up to this one is a float."""
 
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Write a file whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    write_whole(path, lambda partial: partial.write_bytes(content))
+
+
+def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Let `write` make a file beside its place, and move it there once all of it is on the disk."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
+        partial.unlink(missing_ok=True)  # it might be a link to some other file
+        write(partial)
+        with open(partial, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(partial, path)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
+    except (OSError, SafetensorError) as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
         raise ArtifactError(
-            f"{path}: cannot be written: {error.strerror}; earlier files are untouched: make room and run it again"
+            f"{path}: cannot be written: {_reason(error)}; earlier files are untouched: make room and run it again"
         ) from None
+
+
+def _reason(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error).splitlines()[0]
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -38,12 +61,32 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Json:
+    """The object in a file; empty where there is no file."""
     try:
-        return json.loads(path.read_text())
+        value = parse_json(path.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ArtifactError(f"{path}: damaged: {error}; restore it or choose another --out") from None
+    if not isinstance(value, dict):
+        raise ArtifactError(f"{path}: damaged: it is no JSON object; restore it or choose another --out")
+    return value
+
+
+def parse_json(content: bytes) -> Any:
+    """JSON as the standard has it: UTF-8, no name twice, no NaN and no infinity."""
+    return json.loads(content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Json:
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} stands there twice")
+    return dict(pairs)
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def file_digest(path: Path) -> str:
@@ -72,16 +115,126 @@ def fill(like: Tree, arrays: dict[str, np.ndarray]) -> Tree:
     return jax.tree.unflatten(jax.tree.structure(like), [jax.numpy.asarray(arrays[name]) for name in names])
 
 
-def config_json(config: Any) -> Json:
-    """A frozen dataclass as plain JSON, with the class name where a union leaves it open."""
-    return {
-        "type": type(config).__name__,
-        **{
-            field.name: config_json(value) if dataclasses.is_dataclass(value) else json.loads(json.dumps(value))
-            for field in dataclasses.fields(config)
-            for value in [getattr(config, field.name)]
-        },
-    }
+def save_tree(path: Path, header: Any, tree: Any) -> None:
+    """Write a dataclass and a tree of arrays as one safetensors file with a digest in its head."""
+    arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(tree)}
+    told = json.dumps(encode(header), sort_keys=True)
+    write_bytes(path, format_tensors(arrays, metadata={"header": told, "sha256": _tree_digest(told, arrays)}))
+
+
+def load_tree(path: Path, kind: type[Header], *, trust: bool = False) -> tuple[Header, dict[str, np.ndarray]]:
+    """What `save_tree` wrote, after comparing the digest."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            told, expected = (file.metadata()[name] for name in ("header", "sha256"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dictionary)
+        header = json.loads(told)
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtifactError(f"{path}: not a whole file: {error}; make it again") from None
+    if expected != _tree_digest(told, arrays):
+        raise ArtifactError(f"{path}: damaged: its SHA-256 is not the one in its header; make it again")
+    return decode(kind, header, str(path), trust=trust), arrays
+
+
+def _tree_digest(header: str, arrays: Mapping[str, np.ndarray]) -> str:
+    sha = hashlib.sha256(header.encode())
+    for name, array in sorted(arrays.items()):
+        sha.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return sha.hexdigest()
+
+
+def encode(value: Any) -> Any:
+    """A frozen dataclass as plain JSON. Each carries its class name, or `module:attribute` where it is not ours."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"type": _tag(type(value)), **fields}
+    if isinstance(value, list | tuple):
+        return [encode(item) for item in value]
+    return json.loads(json.dumps(value))
+
+
+def _tag(kind: type) -> str:
+    ours = kind.__module__.partition(".")[0] == "cooptions"
+    return kind.__name__ if ours else f"{kind.__module__}:{kind.__qualname__}"
+
+
+def decode(kind: Any, value: Any, where: str, *, trust: bool = False) -> Any:
+    """The inverse of `encode` for JSON of unknown origin: every value has the type of its field, or the field is named.
+
+    Nothing but the constructors of `kind` and of its fields is called. A part from outside the package is imported only
+    if it is trusted.
+    """
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return decode(parts[0], value, where, trust=trust)
+    if origin in (Union, types.UnionType):
+        return _one_of(parts, value, where, trust)
+    if origin is tuple:
+        return _tuple(parts, value, where, trust)
+    if origin is Literal:
+        if value not in parts:
+            raise ArtifactError(f"{where} must be one of {', '.join(map(str, parts))}, not {shown(value)}")
+        return value
+    if dataclasses.is_dataclass(kind) or registry_of(kind) is not None:
+        return _record(kind, value, where, trust)
+    if kind is float and type(value) is int and abs(value) <= LARGEST_EXACT:
+        return float(value)
+    if type(value) is not kind or (isinstance(value, str) and not _is_fit(value)):
+        raise ArtifactError(f"{where} must be a {getattr(kind, '__name__', kind)}, not {shown(value)}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value of someone else's, fit to be printed: ASCII, one line, not long."""
+    text = json.dumps(value, default=repr)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _record(kind: Any, value: Any, where: str, trust: bool) -> Any:
+    if not isinstance(value, dict):
+        raise ArtifactError(f"{where} must hold fields, not {shown(value)}")
+    given = dict(value)
+    tag = given.pop("type", None)
+    registry = registry_of(kind)
+    try:
+        if registry is not None:
+            kind = registry.by_type(tag if isinstance(tag, str) else "", trust=trust)
+        elif tag != _tag(kind):
+            raise ArtifactError(f"{where}.type must be {_tag(kind)}, not {shown(tag)}")
+        hints = get_type_hints(kind)
+        names = [field.name for field in dataclasses.fields(kind)]
+        if odd := sorted(set(names) ^ set(given)):
+            problem = "is missing" if odd[0] in names else "is no field"
+            raise ArtifactError(f"{where}.{shown(odd[0])[1:-1]} {problem}; there are {', '.join(names)}")
+        return kind(**{name: decode(hints[name], given[name], f"{where}.{name}", trust=trust) for name in names})
+    except ConfigError as error:
+        raise ArtifactError(f"{where}: {error}") from None
+
+
+def _one_of(parts: tuple[Any, ...], value: Any, where: str, trust: bool) -> Any:
+    """A value that may be of several types: None, or the one that its tag or its plain type says."""
+    kinds = [part for part in parts if part is not types.NoneType]
+    if value is None and len(kinds) < len(parts):
+        return None
+    if isinstance(value, dict):
+        kinds = [kind for kind in kinds if _tag(kind) == value.get("type")] or kinds[:1]
+    else:
+        kinds = [kind for kind in kinds if kind is type(value)] or kinds[:1]
+    return decode(kinds[0], value, where, trust=trust)
+
+
+def _tuple(parts: tuple[Any, ...], value: Any, where: str, trust: bool) -> Any:
+    any_length = parts[-1] is Ellipsis
+    if not isinstance(value, list) or (not any_length and len(value) != len(parts)):
+        raise ArtifactError(f"{where} must be a list{'' if any_length else f' of {len(parts)}'}, not {shown(value)}")
+    kinds = parts[:1] * len(value) if any_length else parts
+    pairs = enumerate(zip(kinds, value, strict=True))
+    return tuple(decode(part, item, f"{where}[{i}]", trust=trust) for i, (part, item) in pairs)
+
+
+def _is_fit(text: str) -> bool:
+    """Whether a text can be shown on a terminal: one line, and no control characters."""
+    return text.isprintable() and len(text) <= LONGEST_TEXT
 
 
 def differences(old: Any, new: Any, field: str = "") -> list[str]:

@@ -17,6 +17,7 @@ from cooptions.cli.main import main
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.files import write_bytes
+from cooptions.training.metrics import line_of
 
 
 class FakeEnv(AbstractWrapper[Any]):
@@ -34,7 +35,8 @@ def fake(monkeypatch):
     """Discovery and learning that take no time; `fake.calls` has the seeds of every call to learn."""
     fakes = SimpleNamespace(calls=[], prepared=[], fail=lambda config: None, stop=lambda: None)
 
-    def task_env(config, run, progress):
+    def task(run):
+        config = run.config
         fakes.fail(config)
         fakes.prepared.append((config.learning.name, config.seed))
         return FakeEnv(config.env, jnp.arange(config.seeds)) if config.learning.macro else config.env
@@ -43,12 +45,12 @@ def fake(monkeypatch):
         fakes.calls.append(np.asarray(jax.random.key_data(keys))[:, -1].tolist())
         fakes.stop()
         marks = keys_to_numbers(keys)
-        write_bytes(directory / "metrics" / "learning.jsonl", f'{{"step": 1, "mark": {marks.tolist()}}}\n'.encode())
+        write_bytes(directory / "metrics" / "learning.jsonl", line_of({"step": 1, "mark": marks.tolist()}))
         scores = np.broadcast_to(marks[:, None, None, None], (len(marks), config.evaluations, config.episodes, 1))
         return {"w": jnp.asarray(marks)}, jnp.asarray(scores)
 
-    monkeypatch.setattr(work, "task_env", task_env)
-    monkeypatch.setattr(groups, "learn", learn)
+    monkeypatch.setattr(work.Run, "task", property(task))
+    monkeypatch.setattr(groups, "learn_seeds", learn)
     monkeypatch.setattr(figures, "write_canvas", _write_names)
     return fakes
 

@@ -11,11 +11,12 @@ from made_up import GRID, TINY, keys_to_numbers
 from cooptions.campaigns.reading import parse_campaign
 from cooptions.campaigns.results import read_result, result_path
 from cooptions.campaigns.rows import Block
-from cooptions.cli import pipeline
+from cooptions.cli import filling
 from cooptions.cli.main import main
 from cooptions.errors import Interrupted
 from cooptions.runs.directory import RunDirectory, open_run
 from cooptions.scores.statistics import load_scores
+from cooptions.training.metrics import MetricsFile
 
 IQL, HIT, MASK = (row for lineup in parse_campaign(TINY.encode()).lineups for row in lineup.rows)
 
@@ -38,7 +39,8 @@ def test_every_block_gets_its_own_part_of_what_its_group_learned(fake, campaign,
         scores = load_scores(run.file("scores", "return.safetensors"))
         assert (scores.name, scores.values.shape) == (row.method, (1, 2, 3))
         assert (scores.values == number).all()
-        assert json.loads(run.file("metrics", "learning.jsonl").read_text()) == {"step": 1, "mark": [number]}
+        assert MetricsFile(run.file("metrics", "learning.jsonl")).rows() == [{"step": 1, "mark": [number]}]
+        assert {file.suffix for file in run.verify_sealed("learning")} == {".jsonl", ".safetensors"}
         note = json.loads(run.file("group.json").read_text())
         assert (note["members"], len(note["group"]["blocks"])) == (2, 2)
     stored = read_result(result_path(tmp_path / "results/tiny", IQL, 1.0, "return"))
@@ -204,7 +206,7 @@ def test_results_say_how_many_discoveries_are_behind_them(fake, campaign, tmp_pa
 
 
 def test_a_block_alone_learns_what_its_command_learns(campaign, tmp_path, monkeypatch):
-    monkeypatch.setattr(pipeline, "drawable", lambda run: [])
+    monkeypatch.setattr(filling, "drawable", lambda run: [])
     campaign("--lineups", "plain", "--seeds", "1", "--fraction", "0.5")
     block = Block(IQL, 0, 1, 0.5)
     main(shlex.split(block.commands(tmp_path / "alone")[0])[1:])

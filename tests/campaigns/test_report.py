@@ -11,8 +11,17 @@ from cooptions.campaigns.campaign import Campaign, Lineup
 from cooptions.campaigns.report import PARTS, Page, html_report, page_of, with_parts, write_page
 from cooptions.campaigns.results import merged, result_path, write_result
 from cooptions.campaigns.rows import Row, Seeding
-from cooptions.campaigns.tables import Evidence, comparison_table, coverage_table, end_table, score_table, time_table
-from cooptions.campaigns.tables import area_table, return_table, verdict_table
+from cooptions.campaigns.tables import (
+    Evidence,
+    area_table,
+    comparison_table,
+    coverage_table,
+    end_table,
+    return_table,
+    score_table,
+    time_table,
+    verdict_table,
+)
 from cooptions.campaigns.verdicts import Claim
 from cooptions.errors import ArtifactError
 from cooptions.scores.tables import markdown_table

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cooptions.campaigns.rows import Block, Row, Seeding
-from cooptions.cli import commands
+from cooptions.cli import filling
+from cooptions.cli.configured import FORMS
 from cooptions.cli.main import main
 from cooptions.errors import ConfigError
 from cooptions.runs import config
@@ -40,9 +41,11 @@ def typed(monkeypatch):
     """What commands would run, if they did: configuration, run directory and last stage."""
     seen = []
     monkeypatch.setattr(config, "make_env", lru_cache(config.make_env))  # most of the time is spent there
-    monkeypatch.setattr(
-        commands, "run_pipeline", lambda made, out, console, until, track="none": seen.append((made, out, until))
-    )
+
+    def fill(command, made, out, **options):
+        seen.append((made, out, FORMS[command].stage))
+
+    monkeypatch.setattr(filling, "fill", fill)
 
     def run(command):
         name, *arguments = shlex.split(command)
@@ -109,7 +112,7 @@ def test_seeds_come_in_blocks_and_rows_without_learning_have_no_fraction():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Row("quick", "hit"), "method: unknown 'hit'; there are iql"),
+        (lambda: Row("quick", "hit").config, "method: unknown 'hit'; did you mean"),
         (lambda: Row("quick", "iql", until="end"), "until must be one of walk"),
         (lambda: Block(Row("quick", "iql"), 0, 1, fraction=0.0), "fraction must lie in"),
         (lambda: Block(Row("grid-3x3-2p", "iql", 2), 0, 1).config, "iql has no options to take 2 of"),

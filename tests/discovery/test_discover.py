@@ -8,18 +8,24 @@ from rich.console import Console
 
 from cooptions.cli.main import main
 from cooptions.discovery.discover import Standard, encode_walk, fit_representation, fit_spectrum
-from cooptions.discovery.laplacian import Allo, Exact, Kronecker, Nystrom
+from cooptions.discovery.discovered import Discovered
+from cooptions.discovery.laplacian.allo import Allo
+from cooptions.discovery.laplacian.exact import Exact
+from cooptions.discovery.laplacian.kronecker import Kronecker
+from cooptions.discovery.laplacian.nystrom import Nystrom
 from cooptions.discovery.oracles import eigen_cosine, eigenvalue_clusters, joint_grid_spectrum
-from cooptions.discovery.representations import Hit, Mask, RawJoint
 from cooptions.discovery.representations.distance import DistanceConfig
-from cooptions.discovery.walks import WalkConfig, index_futures, walk
+from cooptions.discovery.representations.hit import Hit
+from cooptions.discovery.representations.mask import Mask
+from cooptions.discovery.representations.raw import RawJoint
+from cooptions.discovery.walks import WalkConfig, index_futures, walk_seeds
 from cooptions.errors import ConfigError
-from cooptions.figures import draw
-from cooptions.files import config_json
-from cooptions.runs.config import Config, config_of_run, read_config
-from cooptions.runs.directory import open_run
-from cooptions.runs.presets import METHODS, preset
-from cooptions.runs.stages import spectrum_stage, stage_configs
+from cooptions.figures.draw import draw
+from cooptions.files import decode, encode
+from cooptions.runs.config import Config
+from cooptions.runs.paper import METHODS
+from cooptions.runs.presets import preset
+from cooptions.runs.run import Run
 from cooptions.training.progress import Progress
 
 SMALL_MASK = Mask(distance=DistanceConfig(num_pairs=64, hidden=(32,)), steps=400)
@@ -33,11 +39,11 @@ SMALL = Config(
 
 @pytest.fixture(scope="module")
 def found():
-    dataset = index_futures(walk(SMALL.env, SMALL.walk, SMALL.keys("walk")))
+    dataset = index_futures(walk_seeds(SMALL.env, SMALL.walk, SMALL.keys("walk")))
     state = fit_representation(SMALL.discovery, dataset, SMALL.keys("representation"))
     spectrum = fit_spectrum(SMALL.discovery, state, dataset.walk, SMALL.keys("laplacian"))
     one_state, one_spectrum = jax.tree.map(lambda leaf: leaf[0], (state, spectrum))
-    evaluator = jax.jit(SMALL.discovery.evaluator)(one_state, one_spectrum)
+    evaluator = jax.jit(Discovered.evaluator)(Discovered(SMALL.discovery, one_state, one_spectrum))
     return dataset, jax.jit(jax.vmap(evaluator)), spectrum
 
 
@@ -74,10 +80,10 @@ def test_eigenfunctions_that_are_no_numbers_are_refused(tmp_path):
         representation=RawJoint(),
         laplacian=Exact(num_eigenfunctions=2, max_values=10),
     )
-    with open_run(tmp_path, stage_configs(config, "spectrum")) as run:
+    with Run.open(config, tmp_path, "spectrum") as run:
         with pytest.raises(ConfigError, match="laplacian.max_values distinct values"):
-            spectrum_stage(config, run, Progress.silent())
-        assert "spectrum" not in run.manifest
+            run.make("spectrum")
+        assert not run.has("spectrum")
 
 
 def test_eigenfunctions_that_there_are_none_of_are_told(tmp_path, capsys):
@@ -89,8 +95,8 @@ def test_eigenfunctions_that_there_are_none_of_are_told(tmp_path, capsys):
         representation=RawJoint(),
         laplacian=Nystrom(num_eigenfunctions=12, num_landmarks=20),
     )
-    with open_run(tmp_path, stage_configs(config, "spectrum")) as run:
-        spectrum = spectrum_stage(config, run, Progress(Console(width=200)))
+    with Run.open(config, tmp_path, "spectrum", Progress(Console(width=200))) as run:
+        spectrum = run.spectrum
     assert spectrum.num_missing.tolist() == [4]
     assert "the walk of seed 5 has 8 eigenfunctions, not 12" in capsys.readouterr().out
 
@@ -103,7 +109,7 @@ def test_kronecker_finds_the_joint_eigenspace_from_single_agents():
         laplacian=Kronecker(8, Exact(num_eigenfunctions=12, max_values=30)),
         basis="learned",
     )
-    dataset = index_futures(walk(config.env, config.walk, config.keys("walk")))
+    dataset = index_futures(walk_seeds(config.env, config.walk, config.keys("walk")))
     state = fit_representation(config.discovery, dataset, config.keys("representation"))
     spectrum = fit_spectrum(config.discovery, state, dataset.walk, config.keys("laplacian"))
     teams, exact = joint_grid_spectrum(config.env.free, 2, 20)
@@ -154,11 +160,10 @@ def test_discover_leaves_artefacts_and_pictures(run_path):
 
 
 def test_spectrum_is_restored_to_the_bit(run_path):
-    with open_run(run_path, {}) as run:
-        config = config_of_run(run)
-        assert config.representation.steps == 30
-        first, again = (spectrum_stage(config, run, Progress.silent()) for _ in range(2))
-        saved = run.load("spectrum")
+    with Run.reopen(run_path) as run:
+        assert run.config.representation.steps == 30
+        first, again = (Run(run.config, run.directory).spectrum for _ in range(2))
+        saved = run.directory.load("spectrum")
     assert jax.tree.all(jax.tree.map(lambda a, b: np.array_equal(a, b), first, again))
     assert np.array_equal(saved["canonical.eigenvalues"], first.canonical.eigenvalues)
 
@@ -176,7 +181,7 @@ def test_figure_command_draws_into_the_run(run_path, capsys):
         (["figure", "n-distance", "--run", "{run}"], "it is drawn for grid-15x15-3p, not for grid-5x5-2p"),
         (["figure", "heterogeneous", "--run", "{run}"], "has one"),
         (["figure", "walk", "--run", "{run}-nowhere"], "no run was made here"),
-        (["discover", "quick", "--representation", "nope"], "representation: unknown 'nope'; there are scalar, cmi"),
+        (["discover", "quick", "--representation", "nope"], "representation: unknown 'nope'; there are cmi, hit"),
         (["discover", "quick", "--method", "nope"], "method: unknown 'nope'; there are iaro"),
         (
             ["discover", "quick", "--representation", "hit", "--representation.discount", "1.5"],
@@ -195,8 +200,8 @@ def test_bad_input_is_one_line(run_path, arguments, message, capsys, tmp_path, m
 @pytest.mark.slow
 def test_heterogeneous_figure(tmp_path):
     main(["discover", "grid-4x4-2p,types=12", "--out", str(tmp_path / "run"), *FLAGS])
-    with open_run(tmp_path / "run", {}) as run:
-        paths = draw("heterogeneous", config_of_run(run), run)
+    with Run.reopen(tmp_path / "run") as run:
+        paths = draw("heterogeneous", run)
     assert all(path.stat().st_size > 5000 for path in paths)
 
 
@@ -209,14 +214,14 @@ def test_verify_prints_one_object_last_with_lists_over_seeds(capsys):
     assert [len(result["spearman_own"]["x"]), len(result["leak"]["y"]), len(result["eigen_cosine"])] == [2, 2, 2]
     assert len(result["agreement"]) == 5
     assert result["config"]["representation"]["type"] == "Mask"
-    assert set(result["seconds"]) >= {"walk", "representation", "laplacian"}
+    assert set(result["seconds"]) >= {"walk", "representation", "spectrum"}
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_configurations_survive_json(method):
     config = Config(scenario="grid-5x5-2p")
     config = replace(config, **METHODS[method](config))
-    assert read_config(json.loads(json.dumps(config_json(config)))) == config
+    assert decode(Config, json.loads(json.dumps(encode(config))), "config") == config
 
 
 def test_every_method_names_its_parts():

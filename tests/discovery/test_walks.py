@@ -1,9 +1,13 @@
+import os
+import signal
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Array, Int
+from rich.console import Console
 
 from cooptions.discovery.walks import (
     Walk,
@@ -12,13 +16,14 @@ from cooptions.discovery.walks import (
     index_futures,
     sample_futures,
     sample_transitions,
-    walk,
+    walk_seeds,
 )
-from cooptions.envs import make_env
-from cooptions.errors import ConfigError
+from cooptions.envs.scenarios import make_env
+from cooptions.errors import ConfigError, Interrupted
 from cooptions.options.base import AbstractOptions, Option
 from cooptions.options.macro import MacroEnv
 from cooptions.runs.directory import open_run
+from cooptions.training.progress import Progress
 from cooptions.types import Feature
 
 KEYS = jax.random.split(jax.random.key(0), 2)
@@ -27,7 +32,7 @@ KEYS = jax.random.split(jax.random.key(0), 2)
 @pytest.fixture(scope="module")
 def foraging():
     env = make_env("lbf-6x6-2p-1f,coop=none,time_limit=20")
-    return env, walk(env, WalkConfig(4000, 8), KEYS)
+    return env, walk_seeds(env, WalkConfig(4000, 8), KEYS)
 
 
 def test_walk_is_compact_and_has_the_asked_size(foraging):
@@ -64,8 +69,28 @@ def test_walk_is_saved_and_reloaded(foraging, tmp_path):
 def test_same_key_same_walk_whatever_the_number_of_chunks(foraging, monkeypatch):
     env, walks = foraging
     monkeypatch.setattr("cooptions.discovery.walks.NUM_CHUNKS", 3)
-    again = walk(env, WalkConfig(4000, 8), KEYS)
+    again = walk_seeds(env, WalkConfig(4000, 8), KEYS)
     assert np.array_equal(walks.states, again.states)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_walk_after_its_part(foraging, number):
+    class Stop(Progress):
+        """A part was made."""
+
+        def stage(self, name, num_steps, done=0):
+            os.kill(os.getpid(), number)
+            return super().stage(name, num_steps, done)
+
+    with pytest.raises(Interrupted, match="walk: stopped"):
+        walk_seeds(foraging[0], WalkConfig(4000, 8), KEYS, progress=Stop(Console(quiet=True)))
+
+
+def test_a_walk_that_cannot_fit_is_refused_with_the_memory_it_would_take(foraging):
+    with pytest.raises(
+        ConfigError, match=r"walk: needs [\d,.]+ GB, the machine has .*; make walk.transitions or seeds"
+    ):
+        walk_seeds(foraging[0], WalkConfig(10**14, 100), KEYS)
 
 
 def test_futures_of_a_seed_do_not_depend_on_how_long_others_last():
@@ -82,10 +107,10 @@ def test_futures_of_a_seed_do_not_depend_on_how_long_others_last():
 
 def test_features_can_be_chosen_by_name(foraging):
     env, walks = foraging
-    only_y = walk(env, WalkConfig(400, 8, features=("y",)), KEYS)
+    only_y = walk_seeds(env, WalkConfig(400, 8, features=("y",)), KEYS)
     assert np.array_equal(only_y.states[..., 0], walks.states[:, :50, ..., 1])
     with pytest.raises(ConfigError, match="unknown feature 'z'; there are x, y"):
-        walk(env, WalkConfig(400, 8, features=("z",)), KEYS)
+        walk_seeds(env, WalkConfig(400, 8, features=("z",)), KEYS)
 
 
 class Marching(AbstractOptions):
@@ -110,7 +135,7 @@ def _vote_for_second(timestep, key):
 @pytest.mark.parametrize(("move", "row"), [(1, 0), (2, 3)])
 def test_environment_with_arrays_is_walked_and_votes_are_kept(move, row):
     env = MacroEnv(make_env("grid-4x3-2p,time_limit=10"), Marching(jnp.array([[0, 0], [move, move]])))
-    walks = walk(env, WalkConfig(40, 4), KEYS, policy=_vote_for_second)
+    walks = walk_seeds(env, WalkConfig(40, 4), KEYS, policy=_vote_for_second)
     assert walks.states.shape == (2, 10, 4, 2, 2)
     assert (walks.next_states[:, 3:, :, :, 0] == row).all()
     assert np.array_equal(walks.states[..., 1], walks.next_states[..., 1])
@@ -121,7 +146,7 @@ def test_primitives_are_no_votes(foraging):
     _, walks = foraging
     assert walks.votes is None
     env = MacroEnv(make_env("grid-4x3-2p"), Marching(jnp.array([[0, 0]])))
-    votes = np.asarray(walk(env, WalkConfig(400, 4), KEYS).votes)
+    votes = np.asarray(walk_seeds(env, WalkConfig(400, 4), KEYS).votes)
     assert set(np.unique(votes)) == {-1, 0}
     assert (votes == -1).mean() > 0.3
 

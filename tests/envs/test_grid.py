@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from cooptions.discovery.oracles import grid_cells, grid_transitions
-from cooptions.envs import make_env
 from cooptions.envs.grid import MOVES, Grid, State
 from cooptions.envs.rollout import advance, start, uniform_action
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 
 
@@ -50,6 +50,17 @@ def test_meeting_pays_once_and_ends():
         assert (timestep.reward, timestep.discount, bool(timestep.last)) == (met, 1 - met, met)
         assert timestep.score.tolist() == [100.0 * met]
     assert make_env("grid-5x5-3p").score_names == ()
+
+
+def test_each_step_costs():
+    """The empty grid of the paper's options: alone, no collisions, 400 steps, 0.01 a step."""
+    env = make_env("grid-15x15-4p,time_limit=400,step_cost=0.01")
+    assert (env.time_limit, env.collisions) == (400, False)
+    _, timestep = env.step(State(jnp.zeros((4, 2), jnp.int32), jnp.int32(0)), jnp.zeros(4, int), jax.random.key(0))
+    assert (float(timestep.reward), float(timestep.discount), bool(timestep.last)) == (pytest.approx(-0.01), 1.0, False)
+    meeting = make_env("grid-5x5-2p,task=meet,step_cost=0.25")
+    _, timestep = meeting.step(State(jnp.zeros((2, 2), jnp.int32), jnp.int32(0)), jnp.zeros(2, int), jax.random.key(0))
+    assert float(timestep.reward) == 0.75
 
 
 def test_agents_that_would_meet_stay():
@@ -103,6 +114,8 @@ def test_text_map(tmp_path):
         ({"num_agents": 1}, "num_agents"),
         ({"num_agents": 9}, "num_agents"),
         ({"types": "13"}, "types"),
+        ({"step_cost": -0.01}, "step_cost must be 0 or more, not -0.01"),
+        ({"step_cost": float("nan")}, "step_cost must be 0 or more, not nan"),
         ({"task": "dance"}, "task must be meet"),
         ({"task": "meet", "collisions": True}, "task: who is to meet"),
     ],

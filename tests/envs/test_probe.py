@@ -8,18 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.envs.base import check_env
-from cooptions.envs.probe import PROBES
+from cooptions.envs.base import FAMILIES, check_env
 
 GAMMA = 0.9
 CUES = (-1, 1)
+
+PROBES = [name.removeprefix("probe-") for name in FAMILIES if name.startswith("probe-")]
 
 
 @functools.cache
 def key_of(cue):
     """A key whose episode has the given cue, in any probe."""
     keys = jax.random.split(jax.random.key(0), 16)
-    cues = jax.jit(jax.vmap(lambda key: PROBES["constant"]().reset(key)[0].cue))(keys)
+    cues = jax.jit(jax.vmap(lambda key: FAMILIES["probe-constant"]().reset(key)[0].cue))(keys)
     return keys[int(jnp.argmax(cues == cue))]
 
 
@@ -29,7 +30,7 @@ def every_episode(name, cue):
 
     A probe is deterministic once its cue is drawn, so these are all the episodes there are.
     """
-    env = PROBES[name]()
+    env = FAMILIES[f"probe-{name}"]()
     joint = list(itertools.product(range(env.num_actions), repeat=env.num_agents))
     plans = np.array(list(itertools.product(joint, repeat=env.length)))
 
@@ -59,13 +60,13 @@ def returns(env, episodes, gamma):
 
 @pytest.mark.parametrize("name", PROBES)
 def test_declares_what_it_produces(name):
-    check_env(PROBES[name]())
-    check_env(PROBES[name](num_agents=3))
+    check_env(FAMILIES[f"probe-{name}"]())
+    check_env(FAMILIES[f"probe-{name}"](num_agents=3))
 
 
 @pytest.mark.parametrize("name", PROBES)
 def test_value_is_the_best_return_of_all_episodes(name):
-    env = PROBES[name]()
+    env = FAMILIES[f"probe-{name}"]()
     best = []
     for cue in CUES:
         _, _, episodes, legal = every_episode(name, cue)
@@ -76,7 +77,7 @@ def test_value_is_the_best_return_of_all_episodes(name):
 
 @pytest.mark.parametrize("name", PROBES)
 def test_episodes_last_exactly_their_length(name):
-    env = PROBES[name]()
+    env = FAMILIES[f"probe-{name}"]()
     _, _, episodes, _ = every_episode(name, 1)
     assert (np.asarray(episodes.last) == (np.arange(env.length) == env.length - 1)).all()
     assert (episodes.discount[:, -1] == (1.0 if name == "truncated" else 0.0)).all()
@@ -84,13 +85,15 @@ def test_episodes_last_exactly_their_length(name):
 
 
 def test_cues_are_a_fair_coin():
-    cues = jax.vmap(lambda key: PROBES["constant"]().reset(key)[0].cue)(jax.random.split(jax.random.key(0), 1000))
+    cues = jax.vmap(lambda key: FAMILIES["probe-constant"]().reset(key)[0].cue)(
+        jax.random.split(jax.random.key(0), 1000)
+    )
     assert set(cues.tolist()) == {-1.0, 1.0}
     assert abs(cues.mean()) < 0.15
 
 
 def test_the_mask_matters():
-    env = PROBES["masked"]()
+    env = FAMILIES["probe-masked"]()
     _, _, episodes, legal = every_episode("masked", 1)
     assert returns(env, episodes, GAMMA).max() == pytest.approx(1 + GAMMA)
     assert returns(env, episodes, GAMMA)[legal].max() == pytest.approx(1.0)
@@ -121,7 +124,7 @@ def test_the_limit_of_truncated_cannot_be_seen():
 
 
 def test_features_count_the_steps():
-    env = PROBES["recall"]()
+    env = FAMILIES["probe-recall"]()
     state, _ = env.reset(jax.random.key(0))
     for time in range(1, env.length + 1):
         state, _ = env.step(state, jnp.zeros(2, int), jax.random.key(0))

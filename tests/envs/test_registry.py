@@ -4,9 +4,9 @@ import jax
 import numpy as np
 import pytest
 
-from cooptions.envs import SCENARIOS, make_env
 from cooptions.envs.grid import Grid
 from cooptions.envs.rollout import advance, start, uniform_action
+from cooptions.envs.scenarios import SCENARIOS, make_env
 from cooptions.errors import ConfigError
 
 
@@ -41,7 +41,7 @@ def test_every_scenario_plays(scenario):
         ("lbf-15x14-4p-3f", "did you mean"),
         ("lbf-15x15-4p-3f,coop", "field=value"),
         ("lbf-15x15-4p-3f,cop=none", "unknown option cop"),
-        ("lbf-15x15-4p-3f,coop=all", "coop must be one of"),
+        ("lbf-15x15-4p-3f,coop=some", "coop must be one of"),
         ("lbf-15x15-4p-3f,time_limit=ten", "time_limit must be a number"),
         ("grid-5x5-2p,collisions=yes", "collisions must be true or false"),
         ("lbf-15x15-0p-3f", "num_agents"),

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from cooptions.cli.main import main
-from cooptions.envs import make_env
+from cooptions.envs.scenarios import make_env
 from cooptions.envs.team import Team
 from cooptions.plots.maps import sweep
 
 MPE = """
 from jaxmarl import make
-from cooptions.envs import FromJaxMARL
+from cooptions.envs.adapters.jaxmarl import FromJaxMARL
 from cooptions.types import Feature
 spread = make("MPE_simple_spread_v3")
 x, y = Feature.continuous("x", -2.0, 2.0), Feature.continuous("y", -2.0, 2.0)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.envs import make_env
+from cooptions.envs.scenarios import make_env
 from cooptions.learners.acting import Acting, act, leading_option
 from cooptions.options.macro import MacroConfig
 from cooptions.options.wander import wandering_options

@@ -14,12 +14,13 @@ from cooptions.cli.main import main
 from cooptions.envs.probe import Matching, Recall
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import ConfigError
-from cooptions.files import config_json
-from cooptions.learners.learn import evaluate, learn, over_updates, scores_by_metric
+from cooptions.files import decode, encode
+from cooptions.learners.learn import by_episodes, evaluate, learn_seeds, per_episode, scores_by_metric
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
-from cooptions.runs.config import LearningConfig, read_config
-from cooptions.runs.presets import LEARNERS, LEARNING_SWAPS, PRESETS, preset, with_parts
+from cooptions.runs.config import LearningConfig
+from cooptions.runs.paper import TEAM_LEARNERS
+from cooptions.runs.presets import LEARNING_SWAPS, PRESETS, preset, with_parts
 from cooptions.training.loop import MetricsFile
 
 KEYS = jax.random.split(jax.random.key(0), 3)
@@ -113,7 +114,7 @@ def test_evaluations_are_evenly_spaced_and_the_last_is_at_the_end():
 
 @pytest.fixture(scope="module")
 def learned():
-    return learn(CONFIG.stage, Scaled(jnp.ones(3)), KEYS)
+    return learn_seeds(CONFIG.stage, Scaled(jnp.ones(3)), KEYS)
 
 
 def test_team_learns_and_its_scores_are_kept(learned):
@@ -128,7 +129,7 @@ def test_team_learns_and_its_scores_are_kept(learned):
 
 
 def test_seed_that_diverges_is_left_out_and_the_others_keep_their_numbers(learned, tmp_path, capsys):
-    _, scores = learn(CONFIG.stage, Scaled(jnp.array([1.0, jnp.nan, 1.0])), KEYS, directory=tmp_path)
+    _, scores = learn_seeds(CONFIG.stage, Scaled(jnp.array([1.0, jnp.nan, 1.0])), KEYS, directory=tmp_path)
     assert np.isnan(scores[1]).all()
     np.testing.assert_array_equal(scores[jnp.array([0, 2])], learned[1][jnp.array([0, 2])])
     assert scores_by_metric(CONFIG.name, "matching", CONFIG.stage.steps, ("score", "return"), scores)[
@@ -146,23 +147,24 @@ def test_scores_of_training_count_episodes_not_updates():
         "deliveries": jnp.array([0.0, 10.0, 0.0, 4.0]),
         "episodes": jnp.array([0.0, 2.0, 0.0, 1.0]),
     }
-    told = over_updates(metrics, ("deliveries",))
+    weighted = by_episodes(metrics, ("deliveries",))
+    told = per_episode({name: value.mean() for name, value in weighted.items()}, ("deliveries",))
     assert {name: float(value) for name, value in told.items()} == {"reward": 2.5, "deliveries": 8.0, "episodes": 0.75}
-    none = over_updates(metrics | {"episodes": jnp.zeros(4)}, ("deliveries",))
+    none = per_episode({"deliveries": jnp.float32(0.0), "episodes": jnp.float32(0.0)}, ("deliveries",))
     assert float(none["deliveries"]) == 0.0
 
 
-@pytest.mark.parametrize("name", [name for name, (learner, _) in LEARNERS.items() if isinstance(learner, QConfig)])
+@pytest.mark.parametrize("name", [name for name, (learner, _) in TEAM_LEARNERS.items() if isinstance(learner, QConfig)])
 def test_cooks_copy_the_target_network_as_often_as_foragers(name):
     """And not every 100 updates, as the paper does: see below what becomes of them."""
-    assert [learner.target_interval for learner in LEARNERS[name]] == [10, 10]
+    assert [learner.target_interval for learner in TEAM_LEARNERS[name]] == [10, 10]
 
 
-@pytest.mark.parametrize("name", [name for each in LEARNERS for name in (each, f"{each}+wander")])
+@pytest.mark.parametrize("name", [name for each in TEAM_LEARNERS for name in (each, f"{each}+wander")])
 def test_what_is_written_of_a_method_is_read_again(name):
     config = preset("lbf-8x8-2p-2f")
-    config = with_parts(config, LEARNING_SWAPS["method"][name](config))
-    assert read_config(json.loads(json.dumps(config_json(config)))) == config
+    config = with_parts(config, LEARNING_SWAPS["method"].parts(name, config))
+    assert decode(type(config), json.loads(json.dumps(encode(config))), "config") == config
 
 
 @pytest.mark.parametrize(
@@ -175,19 +177,19 @@ def test_what_is_written_of_a_method_is_read_again(name):
 )
 def test_a_method_with_another_discovery_has_another_name(swap, name, method):
     config = preset("lbf-8x8-2p-2f")
-    assert with_parts(config, LEARNING_SWAPS[swap][name](config)).learning.name == method
+    assert with_parts(config, LEARNING_SWAPS[swap].parts(name, config)).learning.name == method
 
 
 @pytest.mark.parametrize("name", ["iql", "vdn"])
 def test_learners_with_layer_normalisation_are_else_the_papers(name):
-    for learner, plain in zip(LEARNERS[f"{name}-ln"], LEARNERS[name], strict=True):
+    for learner, plain in zip(TEAM_LEARNERS[f"{name}-ln"], TEAM_LEARNERS[name], strict=True):
         assert learner == replace(plain, network=replace(plain.network, normalised=True))
 
 
 @pytest.mark.parametrize("name", ["ippo", "mappo"])
 def test_policies_of_foragers_are_evaluated_as_they_act(name):
     """The likeliest action of each makes far less of them; cooks of Q-learning are greedy, and so are those of PPO."""
-    assert [learner.evaluation for learner in LEARNERS[name]] == ["sampled", "greedy"]
+    assert [learner.evaluation for learner in TEAM_LEARNERS[name]] == ["sampled", "greedy"]
 
 
 @pytest.mark.parametrize("name", [*PRESETS, "lbf-15x15-4p-3f", "overcooked-cramped_room"])
@@ -195,7 +197,7 @@ def test_policies_of_foragers_are_evaluated_as_they_act(name):
 def test_methods_of_a_preset_differ_by_options_alone(name, method):
     """As `make demo` compares them: the preset, and the same by another method."""
     config = preset(name)
-    swapped = with_parts(config, LEARNING_SWAPS["method"][method](config))
+    swapped = with_parts(config, LEARNING_SWAPS["method"].parts(method, config))
     assert swapped.learning.learner == config.learning.learner
     assert (swapped.learning.evaluations, swapped.learning.episodes) == (
         config.learning.evaluations,

@@ -134,7 +134,7 @@ def learned_values(env, config):
     learner = QLearner(config)
     keys = jax.random.split(jax.random.key(0), 1)
     data = jax.tree.map(lambda leaf: leaf[None], env)
-    trained = train(learner, data, keys, name="q", num_steps=config.num_updates, chunk_steps=config.num_updates)
+    trained = train(learner, data, keys, name="q", num_steps=config.num_updates, log_steps=config.num_updates)
     network = jax.tree.map(lambda leaf: leaf[0], trained.state.network)
     shown = jnp.broadcast_to(jnp.eye(LENGTH)[:GOAL, None], (GOAL, env.num_agents, LENGTH))
     memory = learner.init_memory(env, GOAL)

@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cooptions.envs.base import FAMILIES
 from cooptions.envs.grid import Grid
 from cooptions.envs.overcooked import Overcooked
-from cooptions.envs.probe import PROBES, Masked, Matching
+from cooptions.envs.probe import Masked, Matching
 from cooptions.envs.rollout import start, tick
 from cooptions.errors import ConfigError
 from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
@@ -50,7 +51,7 @@ def trained(probe, share=1.0, **changes):
         jax.random.split(jax.random.key(0), 1),
         name="ppo",
         num_steps=num_updates,
-        chunk_steps=num_updates,
+        log_steps=num_updates,
     )
     return learner, jax.tree.map(lambda leaf: leaf[0], found.state)
 
@@ -87,7 +88,7 @@ def play(probe, learner, state):
     ],
 )
 def test_probes_are_worth_what_they_are_known_to_be_and_are_solved(name, network, critic, steps, total):
-    probe = PROBES[name]()
+    probe = FAMILIES[f"probe-{name}"]()
     learner, state = trained(probe, network=network, critic=critic, steps=steps)
     found = values_at_start(probe, learner, state)
     for sign in (-1, 1):

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.envs.probe import PROBES
+from cooptions.envs.base import FAMILIES
 from cooptions.envs.rollout import start
 from cooptions.errors import ConfigError
 from cooptions.learners.exploration import epsilon_greedy, greedy, state_value
@@ -15,6 +15,7 @@ from cooptions.training.loop import train
 NETWORK = NetworkConfig(hidden=(32, 32))
 MEMORY = NetworkConfig(hidden=(32, 32), recurrent=True)
 SHARED = NetworkConfig(hidden=(32, 32), shared=True)
+PROBES = [name.removeprefix("probe-") for name in FAMILIES if name.startswith("probe-")]
 
 
 def learned_value(probe, network, mixer, trace=0.0):
@@ -36,7 +37,7 @@ def learned_value(probe, network, mixer, trace=0.0):
     )
     learner = QLearner(config)
     trained = train(
-        learner, probe, jax.random.split(jax.random.key(0), 1), name="q", num_steps=config.num_updates, chunk_steps=600
+        learner, probe, jax.random.split(jax.random.key(0), 1), name="q", num_steps=config.num_updates, log_steps=600
     )
     state = jax.tree.map(lambda leaf: leaf[0], trained.state)
     runners = start(probe, 64, key=jax.random.key(5))
@@ -61,7 +62,7 @@ def learned_value(probe, network, mixer, trace=0.0):
     ],
 )
 def test_probes_are_worth_what_they_are_known_to_be(name, network, mixer, trace):
-    probe = PROBES[name]()
+    probe = FAMILIES[f"probe-{name}"]()
     found = learned_value(probe, network, mixer, trace)
     # Agents that learn alone see their mates explore: matching and masking is worth a little less to them.
     tolerance = 0.1 if mixer == "none" else 0.05
@@ -167,7 +168,7 @@ def test_double_learning_takes_the_target_value_of_the_online_choice():
 
 
 def test_what_states_seem_to_be_worth_is_told_by_the_target_network():
-    probe = PROBES["constant"]()
+    probe = FAMILIES["probe-constant"]()
     learner = QLearner(QConfig(steps=1000, num_envs=2, rollout=5, capacity=100, network=SHARED))
     state = learner.init(probe, key=jax.random.key(0))
     biases = jnp.arange(probe.num_actions) + 7.0

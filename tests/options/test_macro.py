@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Int
 
-from cooptions.envs import make_env
 from cooptions.envs.base import check_env
 from cooptions.envs.grid import Grid, State
 from cooptions.envs.rollout import uniform_action
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.options.base import AbstractOptions, Option

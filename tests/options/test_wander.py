@@ -4,8 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from cooptions.envs import make_env
 from cooptions.envs.rollout import start
+from cooptions.envs.scenarios import make_env
 from cooptions.options.macro import MacroConfig
 from cooptions.options.wander import wandering_options
 

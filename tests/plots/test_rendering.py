@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from cooptions.envs import make_env
 from cooptions.envs.grid import Grid, State
 from cooptions.envs.overcooked import OBJECT_TO_INDEX, Overcooked
 from cooptions.envs.probe import ProbeState
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 from cooptions.plots import Rollout, add_captions, colours, floor, frames, save_gif, step_captions
 from cooptions.plots.frames import num_cells, ring, tile_size
@@ -94,13 +94,17 @@ def test_walls_and_types():
     assert not has(cell(image, 1, 4, env), colours.WHITE)
 
 
+def foraging_states(env, agents, apples, num=1):
+    states = blank(env, num)
+    states.position[:], states.apple_position[:] = agents, apples
+    return states
+
+
 def test_foraging_shows_levels_and_drops_eaten_apples():
-    env = make_env("lbf-8x8-2p-2f")
-    states = blank(env, 3)
-    states.food_items.position[:] = [[2, 5], [6, 1]]
-    states.food_items.eaten[1, 0] = True
-    states.agents.position[:] = [[4, 7], [0, 0]]
-    states.agents.level[:] = [[1, 2], [1, 2], [7, 2]]
+    env = make_env("lbf-8x8-2p-2f,rules=jumanji")
+    states = foraging_states(env, [[4, 7], [0, 0]], [[2, 5], [6, 1]], num=3)
+    states.eaten[1, 0] = True
+    states.level[:] = [[1, 2], [1, 2], [7, 2]]
     images = frames(env, states)
     assert has(cell(images[0], 2, 5, env), APPLE)
     assert not has(cell(images[1], 2, 5, env), APPLE)
@@ -109,6 +113,32 @@ def test_foraging_shows_levels_and_drops_eaten_apples():
     assert has(drawn[0], colours.agent_colour(0))
     assert (drawn[0] == drawn[1]).all()
     assert (drawn[0] != drawn[2]).any(), "the level is written on the agent"
+
+
+@pytest.mark.parametrize(("reach", "corner", "side"), [("corner", True, True), ("side", False, True)])
+def test_foraging_shows_from_where_an_apple_is_loaded(reach, corner, side):
+    env = make_env(f"lbf-8s-8x8-2p-2f,reach={reach}")
+    states = foraging_states(env, [[0, 0], [0, 7]], [[2, 5], [6, 1]], num=2)
+    states.eaten[1, 0] = True
+    images = frames(env, states)
+
+    def tinted(image, row, column):
+        return middle(cell(image, row, column, env)) != colours.FLOOR
+
+    assert [tinted(images[0], 1, 4), tinted(images[0], 1, 5)] == [corner, side]
+    assert not tinted(images[0], 4, 5)
+    assert not tinted(images[1], 1, 5), "an eaten apple has no reach"
+
+
+@pytest.mark.parametrize(("place", "top", "bottom", "left", "right"), [([3, 3], 1, 5, 1, 5), ([0, 6], 0, 2, 4, 7)])
+def test_foraging_frames_what_an_agent_sees(place, top, bottom, left, right):
+    """Sight 2 is framed, up to the grid's edge; of full sight nothing is drawn."""
+    near, far = (make_env(f"lbf-{sight}s-8x8-1p-1f") for sight in (2, 8))
+    framed, plain = (frames(env, foraging_states(env, [place], [[6, 2]]))[0] for env in (near, far))
+    cells = [(row, column) for row in range(8) for column in range(8)]
+    changed = {each for each in cells if (cell(framed, *each, near) != cell(plain, *each, near)).any()}
+    inside = {(row, column) for row, column in cells if top <= row <= bottom and left <= column <= right}
+    assert changed == {each for each in inside if each[0] in (top, bottom) or each[1] in (left, right)}
 
 
 def test_kitchen_shows_pots_and_hands(kitchens):

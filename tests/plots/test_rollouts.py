@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from matplotlib.quiver import Quiver
 
-from cooptions.envs import make_env
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 from cooptions.plots import colours
 from cooptions.plots.panels import APART, FERMAT_RADIUS, Panel

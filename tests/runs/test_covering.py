@@ -5,24 +5,25 @@ import jax
 import numpy as np
 import pytest
 
-from cooptions.runs.directory import RunDirectory
-from cooptions.runs.covering import CeoConfig, TeamDraw, ceo_cycles, cosines, coverage
-from cooptions.runs.config import Config
-from cooptions.envs import make_env
+from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.discovery.representations.raw import RawJoint
+from cooptions.discovery.walks import Walk, WalkConfig
 from cooptions.envs.grid import Grid
 from cooptions.envs.rollout import start
+from cooptions.envs.scenarios import make_env
+from cooptions.envs.team import Team
 from cooptions.errors import ArtifactError, ConfigError
-from cooptions.figures.ceo import draw_cycles, plot_ceo
-from cooptions.discovery.laplacian import Nystrom
+from cooptions.figures.ceo import CoveringFigure, draw_cycles
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroEnv
 from cooptions.options.train import OptionsConfig
+from cooptions.runs.config import Config
+from cooptions.runs.covering import CeoConfig, TeamDraw, ceo_cycles, cosines, coverage
+from cooptions.runs.directory import RunDirectory
+from cooptions.runs.run import Run
 from cooptions.training.progress import Progress
-from cooptions.discovery.representations import RawJoint
-from cooptions.envs.team import Team
 from cooptions.types import Feature
-from cooptions.discovery.walks import Walk, WalkConfig
 
 LEARNER = QConfig(
     steps=320, num_envs=4, batch=8, capacity=400, learning_starts=80, fixed_last=True, network=NetworkConfig((8, 8))
@@ -113,7 +114,7 @@ def test_cycles_are_compared_on_common_states(cycles, walks, directory):
     assert [cycle.cosines.shape for cycle in cycles] == [(0,), (1,)]
     common = cycles[1].common
     assert np.array_equal(cycles[0].common, common)
-    function = [np.asarray(jax.jit(jax.vmap(cycle.eigenfunctions))(common)) for cycle in cycles]
+    function = [np.asarray(jax.jit(jax.vmap(cycle.found))(common)) for cycle in cycles]
     assert function[0].shape == (len(common), 1)
     expected = np.corrcoef(function[0][:, 0], function[1][:, 0])[0, 1]
     assert cycles[1].cosines[0] == pytest.approx(expected, abs=1e-4)
@@ -143,7 +144,7 @@ def test_figure_has_a_column_for_every_cycle(cycles):
 
 def test_figure_refuses_another_scenario(tmp_path):
     with pytest.raises(ConfigError, match="grid-15x15-3p"):
-        plot_ceo(SMALL, RunDirectory(tmp_path))
+        CoveringFigure().plot(Run(SMALL, RunDirectory(tmp_path)))
     assert not list(tmp_path.iterdir())
 
 

@@ -2,16 +2,17 @@ import json
 import multiprocessing
 import subprocess
 import sys
-from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.runs import directory as artifacts
-from cooptions.files import config_json, fill, named_leaves, write_bytes
-from cooptions.runs.directory import open_run
 from cooptions.errors import ArtifactError
+from cooptions.files import fill, named_leaves, write_bytes
+from cooptions.runs import directory as artifacts
+from cooptions.runs.directory import open_run, read_run
+from cooptions.runs.lock import hold
+from cooptions.training.metrics import line_of
 
 TREE = {"weights": np.arange(6.0).reshape(2, 3), "nested": [np.array([True, False])]}
 
@@ -125,7 +126,9 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from cooptions.runs.directory import open_run
+from cooptions.runs.directory import open_run, read_run
+from cooptions.runs.lock import hold
+from cooptions.training.metrics import line_of
 from cooptions.errors import ArtifactError
 with open_run(Path(sys.argv[1]), {"a": {}, "b": {}}) as run:
     run.save("a", {"x": np.zeros(10)}, seconds=0.0)
@@ -177,19 +180,6 @@ def test_leaves_are_named_and_filled_back():
         fill(TREE, {"weights": TREE["weights"]})
 
 
-def test_config_json_names_the_class():
-    @dataclass(frozen=True)
-    class Inner:
-        rate: float = 0.1
-
-    @dataclass(frozen=True)
-    class Outer:
-        inner: Inner
-        sizes: tuple[int, ...] = (1, 2)
-
-    assert config_json(Outer(Inner())) == {"type": "Outer", "inner": {"type": "Inner", "rate": 0.1}, "sizes": [1, 2]}
-
-
 def test_seconds_of_a_stopped_stage_count(tmp_path, monkeypatch):
     clock = iter([0.0, 100.0, 1000.0, 1007.0])
     monkeypatch.setattr(artifacts.time, "perf_counter", lambda: next(clock))
@@ -202,3 +192,147 @@ def test_seconds_of_a_stopped_stage_count(tmp_path, monkeypatch):
             run.stage("a", stop, dict)
         run.stage("a", lambda: TREE, dict)
         assert run.manifest["a"]["seconds"] == 107.0
+
+
+def _finished(path):
+    with open_run(path, {"a": {"rate": 0.05}, "b": {"rate": 1.0}}) as run:
+        write_bytes(run.file("metrics/a.jsonl"), line_of({"step": 1, "loss": [1.0]}))
+        run.save("a", TREE, seconds=1.0)
+        write_bytes(run.file("metrics/b.jsonl"), line_of({"step": 1, "loss": [1.0]}))
+        run.save("b", TREE, seconds=1.0)
+        write_bytes(run.file("scores/x.safetensors"), b"scores")
+        run.seal("b", [run.file("scores/x.safetensors")])
+
+
+def _flip(path, bit):
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+
+
+def test_metrics_and_other_files_of_a_stage_are_sealed(tmp_path):
+    _finished(tmp_path)
+    run = read_run(tmp_path)
+    assert [path.name for path in run.verify_sealed("a")] == ["a.jsonl"]
+    assert [path.name for path in run.verify_sealed("b")] == ["b.jsonl", "x.safetensors"]
+    assert [path.name for path in run.verify_sealed("b", "scores/")] == ["x.safetensors"]
+
+
+@pytest.mark.parametrize("file", ["metrics/b.jsonl", "scores/x.safetensors"])
+@pytest.mark.parametrize("damage", ["flip", "truncate", "delete"])
+def test_sealed_files_are_refused_by_name_where_they_changed(tmp_path, file, damage):
+    _finished(tmp_path)
+    path = tmp_path / file
+    {"flip": lambda: _flip(path, 9), "truncate": lambda: path.write_bytes(b"{"), "delete": path.unlink}[damage]()
+    problem = "is missing" if damage == "delete" else "damaged"
+    with pytest.raises(ArtifactError, match=f"{file}: {problem}.*repair"):
+        read_run(tmp_path).verify_sealed("b")
+    if file.startswith("metrics"):
+        with open_run(tmp_path, {}) as run, pytest.raises(ArtifactError, match=f"{file}: {problem}"):
+            run.stage("b", dict, dict)
+
+
+@pytest.mark.parametrize("record", ["config.json", "manifest.json"])
+def test_every_bit_of_a_record_counts(tmp_path, record):
+    _finished(tmp_path)
+    content = (tmp_path / record).read_bytes()
+    for bit in np.random.default_rng(0).integers(0, 8 * len(content), 200).tolist():
+        _flip(tmp_path / record, bit)
+        with pytest.raises(ArtifactError, match=record):
+            read_run(tmp_path)
+        (tmp_path / record).write_bytes(content)
+    read_run(tmp_path)
+
+
+def test_a_changed_configuration_is_refused_with_its_field(tmp_path):
+    _finished(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace("0.05", "0.85"))
+    with pytest.raises(ArtifactError, match=r"config.json: damaged: a: rate is 0.85 there, 0.05 in manifest.json"):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (b'{"a": {}, "a": {}}', "'a' stands there twice"),
+        (b'{"a": {"x": NaN}}', "NaN is no number"),
+        (b'{"a": {"x": Infinity}}', "Infinity is no number"),
+        ('{"a": {}}'.encode("utf-16"), "codec can't decode"),
+        (b"[1]", "no JSON object"),
+        (b'{"a": 1}', "'a' is no stage"),
+        (b"[" * 100_000, "config.json: damaged"),
+    ],
+)
+def test_json_that_is_no_standard_is_refused(tmp_path, content, named):
+    (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(ArtifactError, match=named):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize("record", ["config.json", "manifest.json"])
+def test_a_missing_record_is_named_and_nothing_is_made_anew(tmp_path, record):
+    _finished(tmp_path)
+    (tmp_path / record).unlink()
+    with pytest.raises(ArtifactError, match=f"{record}: is missing, though"), open_run(tmp_path, {"a": {"rate": 0.05}}):
+        pass
+    with pytest.raises(ArtifactError, match=f"{record}.* is missing"):
+        read_run(tmp_path)
+    assert not (tmp_path / record).exists()
+
+
+def test_an_artefact_without_an_entry_is_made_again_and_that_is_said(tmp_path):
+    told = []
+    with open_run(tmp_path, {"a": {}}, told.append) as run:
+        write_bytes(run.file("a.safetensors"), b"cut off before its entry was written")
+        run.stage("a", lambda: TREE, dict)
+    assert len(told) == 1
+    assert "a.safetensors: is not in manifest.json, and is made again" in told[0]
+
+
+def _all_files(path):
+    return {file: (file.stat().st_mtime_ns, file.read_bytes()) for file in path.rglob("*") if file.is_file()}
+
+
+def test_reading_changes_nothing_and_needs_no_lock(tmp_path):
+    _finished(tmp_path / "run")
+    before = _all_files(tmp_path)
+    with hold(tmp_path / "run/lock", warn=print):  # by a training
+        held = _all_files(tmp_path)
+        run = read_run(tmp_path / "run")
+        assert np.array_equal(run.load("a")["weights"], TREE["weights"])
+        assert _all_files(tmp_path) == held
+    assert {path: content for path, (_, content) in _all_files(tmp_path).items()} == {
+        path: content for path, (_, content) in before.items()
+    }
+    for write in (lambda: run.save("c", TREE, seconds=0.0), run.summarise, lambda: run.stage("c", dict, dict)):
+        with pytest.raises(ArtifactError, match="opened for reading only"):
+            write()
+
+
+def test_reading_what_is_no_run_makes_no_directory(tmp_path):
+    with pytest.raises(ArtifactError, match="no run was made here"):
+        read_run(tmp_path / "mistyped")
+    assert not (tmp_path / "mistyped").exists()
+
+
+@pytest.mark.parametrize("content", ["{", '{"a": "b"}', "[]"])
+def test_damaged_disposable_files_are_ignored(tmp_path, content):
+    told = []
+    with open_run(tmp_path, {"a": {}}, told.append) as run:
+        for name in ("stopped.json", "summary.json"):
+            (tmp_path / name).write_text(content)
+        run.stage("a", lambda: TREE, dict)
+        run.summarise(seeds=3)
+        assert run.manifest["a"]["seconds"] < 60
+    assert json.loads((tmp_path / "summary.json").read_text())["seeds"] == 3
+    assert all("damaged; it is ignored" in line for line in told)
+
+
+def test_what_a_dead_process_left_half_written_is_removed(tmp_path):
+    left = [tmp_path / ".a.safetensors.999.partial", tmp_path / "checkpoints/a/.30.safetensors.999.partial"]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"half")
+    with open_run(tmp_path, {}):
+        assert not any(path.exists() for path in left)

@@ -1,6 +1,7 @@
 """What a run learned: scores on disk, comparisons, fresh episodes, through the command line."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -81,6 +82,32 @@ def test_wrong_comparisons_say_what_to_do(run, arguments, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.fixture
+def earlier(run, tmp_path):
+    """A run of the same scenario's name, made when it stood for the public rules."""
+    path = shutil.copytree(run, tmp_path / "earlier")
+    configs = json.loads((path / "config.json").read_text())
+    env = {"grid_size": 5, "num_agents": 2, "num_apples": 1, "sight": 0, "coop": "three_lowest", "time_limit": 100}
+    configs["learning"]["env"] = env
+    (path / "config.json").write_text(json.dumps(configs))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (["evaluate", "earlier"], "was another environment when it was made: coop is 'three_lowest' there"),
+        ([*TRAIN, "earlier"], "made with another configuration: learning: env.sight is 0 there, 2 now"),
+        (["compare", "run", "earlier", "--names", "a", "b"], "lbf-5x5-2p-1f is not the environment that it is"),
+        (["compare", "run", "earlier", "--names", "a", "b"], "coop is 'all' there, 'three_lowest' now"),
+    ],
+)
+def test_runs_by_other_rules_are_refused_with_the_difference(run, earlier, command, reason, capsys):
+    with pytest.raises(SystemExit):
+        main([{"run": str(run), "earlier": str(earlier)}.get(word, word) for word in command])
+    assert reason in "".join(capsys.readouterr().err.splitlines())
+
+
 def test_final_policies_play_fresh_episodes(run, capsys):
     """After as many steps as they were trained for, which may be fewer than was asked for."""
     main(["evaluate", str(run), "--episodes", "20"])
@@ -99,4 +126,7 @@ def test_finished_training_is_not_repeated(run):
 def test_method_of_discovery_alone_is_no_way_to_learn(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["train", "lbf-5x5-2p-1f", "--method", "hit", "--out", str(tmp_path)])
-    assert "method: unknown 'hit'; there are iql, vdn, iql-ns, vdn-ns, iql-ln, vdn-ln" in capsys.readouterr().err
+    assert (
+        "method: unknown 'hit'; did you mean iql+hit? there are iql, vdn, iql-ns, vdn-ns, iql-ln, vdn-ln"
+        in capsys.readouterr().err
+    )

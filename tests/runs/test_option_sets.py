@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 from PIL import Image, ImageSequence
 
-from cooptions.runs.directory import open_run
 from cooptions.cli.main import main
-from cooptions.runs.config import config_of_run
-from cooptions.envs import make_env
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import CooptionsError
-from cooptions.figures.methods import discovered
-from cooptions.runs.option_sets import follow_named, load_options, write_option_sets
+from cooptions.figures import options as options_figure
 from cooptions.options.handmade import handmade_options
 from cooptions.options.sharing.storage import load_option_set, load_reports
+from cooptions.runs.option_sets import follow_named, load_options, write_option_sets
 from cooptions.runs.presets import preset
-from cooptions.training.progress import Progress
-from cooptions.runs.stages import options_stage, spectrum_stage
+from cooptions.runs.run import Run
 
 DISCOVER = [
     *("--representation", "mask", "--representation.steps", "3", "--walk.transitions", "400", "--walk.num-envs", "10"),
@@ -51,9 +48,8 @@ def test_every_seed_has_a_set_that_loads(run):
 
 
 def test_reports_are_of_the_eigenfunctions_of_their_own_seed(run):
-    with open_run(run, {}) as opened:
-        spectrum = spectrum_stage(config_of_run(opened), opened, Progress.silent())
-    exact = np.asarray(spectrum.canonical.eigenvalues)[:, 0]
+    with Run.reopen(run) as opened:
+        exact = np.asarray(opened.found.eigenvalues)[:, 0]
     assert exact[0] != exact[1]
     reported = [load_reports(run / "option_sets" / f"seed-{seed}")[0].eigenvalue for seed in (3, 4)]
     assert reported == pytest.approx(exact.tolist())
@@ -82,22 +78,20 @@ def test_trained_options_are_not_trained_again(run):
     main(["options", str(run), *TRAIN])
     after = (run / "options.safetensors").stat().st_mtime_ns, (run / "option_sets" / "seed-3").stat().st_mtime_ns
     assert before == after
-    with open_run(run, {}) as opened:
-        config = config_of_run(opened)
-        assert config.options.max_steps == 6
-        assert load_options(config, opened, 0).max_steps == 6
+    with Run.reopen(run) as opened:
+        assert opened.config.options.max_steps == 6
+        assert load_options(opened, 0).max_steps == 6
 
 
 @pytest.fixture
 def lose(run, monkeypatch):
     """Make weights of the trained options NaN, by [seed, option], wherever they are read."""
-    with open_run(run, {}) as opened:
-        trained = options_stage(config_of_run(opened), opened, Progress.silent())
+    with Run.reopen(run) as opened:
+        trained = opened.options
 
     def patch(lost):
         damaged = jax.tree.map(lambda leaf: jnp.asarray(leaf).at[lost].set(jnp.nan), trained)
-        for module in ("cooptions.runs.option_sets", "cooptions.figures.options"):
-            monkeypatch.setattr(f"{module}.options_stage", lambda *_: damaged)
+        monkeypatch.setattr(Run, "options", damaged)
 
     return patch
 
@@ -105,17 +99,16 @@ def lose(run, monkeypatch):
 def test_a_seed_that_diverged_is_left_out_with_a_warning(run, tmp_path, lose, monkeypatch, capsys):
     copy = shutil.copytree(run, tmp_path / "copy")
     shutil.rmtree(copy / "option_sets" / "seed-3")
-    drawn = []
-    monkeypatch.setattr(
-        "cooptions.figures.options.discovered", lambda *where: drawn.append(where[-1]) or discovered(*where)
-    )
+    drawn, panel = [], options_figure._panel
+    monkeypatch.setattr(options_figure, "_panel", lambda found, *rest: drawn.append(found) or panel(found, *rest))
     lose((0, 1))
     main(["options", str(copy), *TRAIN])
     printed = " ".join(capsys.readouterr().out.split())
     assert "warning: seed 3 diverged (-e1): no option set is written for it" in printed
     assert "what it does" in printed
     assert [path.name for path in (copy / "option_sets").iterdir()] == ["seed-4"]
-    assert drawn == [1]
+    with Run.reopen(copy) as opened:
+        assert {float(found.eigenvalues[0]) for found in drawn} == {float(opened.found.seed(1).eigenvalues[0])}
     main(["show", str(copy), "--seed", "1"])
     with pytest.raises(SystemExit):
         main(["show", str(copy)])
@@ -124,8 +117,8 @@ def test_a_seed_that_diverged_is_left_out_with_a_warning(run, tmp_path, lose, mo
 
 def test_a_run_whose_seeds_all_diverged_fails(run, lose):
     lose(...)
-    with open_run(run, {}) as opened, pytest.raises(CooptionsError, match="the options of every seed diverged"):
-        write_option_sets(config_of_run(opened), opened, Progress.silent())
+    with Run.reopen(run) as opened, pytest.raises(CooptionsError, match="the options of every seed diverged"):
+        write_option_sets(opened)
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,17 @@ import jax
 import numpy as np
 import pytest
 
-from cooptions.runs.directory import RunDirectory, open_run
 from cooptions.cli.main import main
-from cooptions.runs.config import Config, config_of_run, plain_fields
+from cooptions.discovery.walks import WalkConfig
 from cooptions.envs.grid import Grid
 from cooptions.errors import ArtifactError, ConfigError
 from cooptions.learners.networks import init_team
-from cooptions.runs.config import LearningConfig
-from cooptions.runs.option_sets import load_options
 from cooptions.options.macro import MacroConfig
-from cooptions.training.progress import Progress
-from cooptions.runs.stages import options_stage, stage_configs, task_env, walk_stage
-from cooptions.discovery.walks import WalkConfig
+from cooptions.runs.config import Config, LearningConfig, config_of_run, plain_fields
+from cooptions.runs.directory import RunDirectory, open_run
+from cooptions.runs.option_sets import load_options
+from cooptions.runs.run import Run
+from cooptions.runs.stages import stage_configs
 
 TINY = [
     *("--representation", "mask", "--representation.steps", "3", "--walk.transitions", "400", "--walk.num-envs", "10"),
@@ -48,7 +47,7 @@ def test_seeds_without_a_discovery_take_turns_with_those_of_others(tmp_path):
     found = jax.vmap(jax.vmap(lambda key: team(key=key)))(keys)
     with open_run(tmp_path, stage_configs(SHARING, "learning")) as run:
         run.save("options", found, seconds=0.0)
-        used = task_env(SHARING, run, Progress.silent()).options
+        used = Run(SHARING, run).task.options
     assert list(run.manifest) == ["options"]
     weights, theirs = used.network.head.weights[0], found.head.weights[0]
     np.testing.assert_array_equal(weights, theirs[np.array([0, 1, 0])])
@@ -61,9 +60,9 @@ def test_only_some_seeds_discover(tmp_path):
     with open_run(tmp_path, configs) as run:
         config = config_of_run(run)
         assert (config.seeds, config.discovering.seeds) == (3, 2)
-        assert len(walk_stage(config, run, Progress.silent()).states) == 2
+        assert len(Run(config, run).walk.states) == 2
         with pytest.raises(ConfigError, match="seed: options were discovered by seeds 0 to 1, not 2"):
-            load_options(config, run, 2)
+            load_options(Run(config, run), 2)
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +76,9 @@ def run(tmp_path_factory):
 
 @pytest.mark.slow
 def test_seeds_take_turns_with_the_options_that_were_discovered(run):
-    with open_run(run, {}) as opened:
-        config = config_of_run(opened)
-        found = options_stage(config, opened, Progress.silent())
-        used = task_env(config, opened, Progress.silent()).options
-    assert {name: entry["config"]["seeds"] for name, entry in opened.manifest.items()} == SEEDS
+    with Run.reopen(run) as opened:
+        found, used = opened.options, opened.task.options
+    assert {name: entry["config"]["seeds"] for name, entry in opened.directory.manifest.items()} == SEEDS
     for mine, theirs in zip(jax.tree.leaves(used), jax.tree.leaves(found), strict=True):
         np.testing.assert_array_equal(mine, theirs[np.array([0, 1, 0])])
     weights = used.network.head.weights[0]
@@ -132,7 +129,7 @@ def _map(path, *rows):
 def test_a_map_that_changed_is_another_configuration(tmp_path):
     map_file, place = tmp_path / "map.txt", tmp_path / "run"
     with open_run(place, stage_configs(_map(map_file, "...", ".#."), "walk")) as run:
-        walk_stage(config_of_run(run), run, Progress.silent())
+        _ = Run(config_of_run(run), run).walk
     with open_run(place, stage_configs(_map(map_file, "...", ".#."), "walk")):
         pass
     with (
@@ -156,3 +153,23 @@ def test_an_option_set_that_changed_is_another_configuration(tmp_path):
     (tmp_path / "manifest.json").write_text("two")
     assert len({str(each) for each in (named, one, configs())}) == 3
     assert "files" not in stage_configs(SHARING, "learning")["learning"]
+
+
+def test_a_run_reads_each_artefact_at_most_once(run, monkeypatch):
+    read, load = [], RunDirectory.load
+    monkeypatch.setattr(RunDirectory, "load", lambda place, name: read.append(name) or load(place, name))
+    main(["options", str(run)])
+    main(["show", str(run)])
+    assert max(map(read.count, set(read))) == 1, read
+
+
+def test_shapes_come_from_the_configuration(run):
+    """Options are restored without the walk and what was learned of it."""
+    with Run.reopen(run) as opened:
+        for name in ("walk", "representation", "spectrum"):
+            opened.directory.file(f"{name}.safetensors").rename(opened.directory.file(f"{name}.gone"))
+        try:
+            assert opened.options.num_options == 2
+        finally:
+            for name in ("walk", "representation", "spectrum"):
+                opened.directory.file(f"{name}.gone").rename(opened.directory.file(f"{name}.safetensors"))

@@ -2,13 +2,13 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from cooptions.envs.probe import PROBES
+from cooptions.envs.probe import Constant
 from cooptions.errors import ConfigError
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.training import memory
 from cooptions.training.liveness import working_bytes
 
-PROBE = PROBES["constant"]()
+PROBE = Constant()
 KEYS = jax.random.split(jax.random.key(0), 3)
 
 

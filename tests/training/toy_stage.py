@@ -66,7 +66,10 @@ class Slow:
     def warn(self, message):
         pass
 
-    def advance(self, steps, metrics):
+    def compiling(self):
+        return self
+
+    def advance(self, steps, metrics, *, earlier=False):
         time.sleep(0.02)
 
 
@@ -74,7 +77,7 @@ if __name__ == "__main__":
     folder, seconds = Path(sys.argv[1]), float(sys.argv[2])
     keys = jax.random.split(jax.random.key(0), 2)
     trained = train(
-        Regression(), data(2), keys, name="toy", num_steps=800, chunk_steps=10, directory=folder,
+        Regression(), data(2), keys, name="toy", num_steps=800, log_steps=10, directory=folder,
         progress=Slow(), checkpoint_seconds=seconds,
     )  # fmt: skip
     leaves = jax.tree.leaves(eqx.tree_at(lambda s: s.key, trained.state, replace_fn=jax.random.key_data))

@@ -1,13 +1,12 @@
 """`cooptions campaign`: plan, show the plan, make what is missing, keep the scores, draw, report."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
 
-import tyro
 from rich.console import Console
 
+from cooptions.campaigns.arguments import CampaignArguments
 from cooptions.campaigns.campaign import Campaign
 from cooptions.campaigns.estimates import Speeds, plan_summary, plan_table
 from cooptions.campaigns.executors import AbstractExecutor, Inline, OnRay, Processes, Site
@@ -23,59 +22,13 @@ from cooptions.campaigns.results import collect
 from cooptions.campaigns.rows import Block, Row
 from cooptions.campaigns.tables import Evidence
 from cooptions.campaigns.work import Failures
-from cooptions.errors import CooptionsError, Interrupted, require
+from cooptions.errors import CooptionsError, Interrupted
 from cooptions.plots.curves import Style, method_styles
-
-Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
-
-
-@dataclass(frozen=True)
-class CampaignArguments:
-    """Run what is missing of a campaign, then draw its figures and write its report."""
-
-    file: tyro.conf.Positional[Path]
-    """The campaign file, in YAML."""
-    plan: Flag = False
-    """Show the rows, the memory they need and the time they take, and stop."""
-    report: Flag = False
-    """Only write the report and the pages anew from the results."""
-    executor: Literal["inline", "processes", "ray"] = "inline"
-    """Where jobs run: one after the other, in processes side by side, or on a Ray cluster."""
-    beside: int = 2
-    """With `processes`: programs that run at once. A large GPU does several in less time than in turn."""
-    address: str = ""
-    """With `ray`: the cluster's address, such as `auto`. Without one, a cluster of this machine is begun."""
-    gpus: float = 0.0
-    """With `ray`: the share of a GPU that a job takes; 0.25 puts four side by side."""
-    cpus: float = 1.0
-    """With `ray`: the cores that a job takes."""
-    members: int = 0
-    """Seeds that learn in one program at most; 60, or with `ray` one block, when left out. Fewer need less memory."""
-    lineups: tuple[str, ...] = ()
-    """Only these line-ups."""
-    methods: tuple[str, ...] = ()
-    """Only these methods."""
-    scenarios: tuple[str, ...] = ()
-    """Only these scenarios."""
-    seeds: int = 0
-    """This number of seeds of every row, instead of the file's."""
-    fraction: float = 0.0
-    """This share of all steps, instead of the file's."""
-    runs: Path | None = None
-    """Where run directories go, instead of the file's place. All workers must see it."""
-    results: Path | None = None
-    """Where scores and pictures are kept, instead of the file's place. Seeds that are found here are not made again."""
-    speed: Path = Path("results/speed")
-    """Where measured speeds are, for the estimate."""
-
-    def __post_init__(self) -> None:
-        for name in ("members", "seeds"):
-            require(getattr(self, name) >= 0, f"{name} must not be negative, not {getattr(self, name)}")
 
 
 def campaign(arguments: CampaignArguments, console: Console) -> None:
     """What the command does."""
-    whole = relocated(read_campaign(arguments.file), arguments)
+    whole = relocated(read_campaign(arguments.file, trust=arguments.trust), arguments)
     if arguments.report:
         report(whole, console)
         return

@@ -13,7 +13,7 @@ from rich.text import Text
 from cooptions.campaigns.groups import Group
 from cooptions.campaigns.plan import Plan
 from cooptions.campaigns.rows import Block, Row
-from cooptions.files import config_json
+from cooptions.files import encode
 from cooptions.runs.config import Config, LearningConfig
 from cooptions.training.memory import tree_bytes
 
@@ -82,7 +82,7 @@ def state_bytes(config: Config) -> int:
 
 def state_key(config: Config) -> tuple[str, str]:
     """What `state_bytes` depends on: other fields of a learner change no sizes."""
-    learner = config_json(config.learning.learner)
+    learner = encode(config.learning.learner)
     return config.scenario, str([learner.get(name) for name in ("type", "num_envs", "rollout", "capacity", "network")])
 
 

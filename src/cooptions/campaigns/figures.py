@@ -11,10 +11,11 @@ from cooptions.campaigns.plan import Places
 from cooptions.campaigns.results import Result, by_own_score
 from cooptions.campaigns.rows import Block, Row, fraction_suffix
 from cooptions.campaigns.work import is_finished
-from cooptions.figures import draw, write_canvas
+from cooptions.figures.draw import draw
 from cooptions.files import write_bytes
+from cooptions.plots.canvas import write_canvas
 from cooptions.plots.curves import Style, plot_learning_curves, plot_option_counts
-from cooptions.runs.directory import open_run
+from cooptions.runs.run import Run
 
 Panels = Mapping[str, tuple[str, ...]]
 """The methods of each panel of a figure, by the panel's title."""
@@ -129,8 +130,8 @@ class FromRun(AbstractFigure):
 
     def _draw(self, block: Block, places: Places) -> Path:
         path = self.path(block.row, places)
-        with open_run(places.runs / block.place, block.stages) as run:
-            picture = next(each for each in draw(self.figure, block.config, run) if each.suffix == ".png")
+        with Run.open(block.config, places.runs / block.place, block.row.until) as run:
+            picture = next(each for each in draw(self.figure, run) if each.suffix == ".png")
             write_bytes(path, picture.read_bytes())
         return path
 

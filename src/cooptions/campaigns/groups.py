@@ -3,7 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,12 +13,12 @@ import jax.numpy as jnp
 from cooptions.campaigns.rows import Block
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError
-from cooptions.files import Json, config_json, write_bytes, write_json
-from cooptions.learners.learn import learn
+from cooptions.files import Json, encode, write_bytes, write_json
+from cooptions.learners.learn import learn_seeds
 from cooptions.runs.config import config_of_run
 from cooptions.runs.directory import RunDirectory, open_run
 from cooptions.scores.statistics import save_scores
-from cooptions.training.loop import MetricsFile
+from cooptions.training.metrics import MetricsFile, line_of
 from cooptions.training.progress import Progress
 
 SCORES = "1"
@@ -49,7 +49,7 @@ def learn_together(group: Group, envs: Sequence[AbstractEnv], runs: Path, progre
             stage, data = group.blocks[0].config.learning.stage, concatenate(envs)
             where.stage(
                 "learning",
-                lambda: learn(stage, data, keys, directory=where.path, progress=progress),
+                lambda: learn_seeds(stage, data, keys, directory=where.path, progress=progress),
                 lambda arrays: arrays,
             )
         return where
@@ -61,7 +61,7 @@ def group_config(group: Group, runs: Path) -> Json:
     config = group.blocks[0].config
     return {
         "scenario": config.scenario,
-        "learning": config_json(replace(config.learning, name="")),
+        "learning": encode(replace(config.learning, name="")),
         "blocks": [{"run": str(block.place), "seeds": list(block.seeds)} for block in group.blocks],
         "options": [
             RunDirectory(runs / block.place).manifest.get("options", {}).get("files") for block in group.blocks
@@ -111,19 +111,17 @@ def _give(where: RunDirectory, waiting: Sequence[tuple[Path, slice]], note: Json
         with open_run(path, {}) as run:
             config = config_of_run(run)
             values = jnp.asarray(arrays[SCORES][part])
-            for scores in config.learning.scores(config.env, config.scenario, values):
-                save_scores(run.file("scores", f"{scores.metric}.safetensors"), scores)
-            write_bytes(run.file("metrics", "learning.jsonl"), "".join(map(_line(part), rows)).encode())
+            scores = config.learning.scores(config.env, config.scenario, values)
+            files = [run.file("scores", f"{each.metric}.safetensors") for each in scores]
+            for each, file in zip(scores, files, strict=True):
+                save_scores(file, each)
+            write_bytes(run.file("metrics", "learning.jsonl"), b"".join(line_of(_of(row, part)) for row in rows))
             write_json(run.file("group.json"), note)
             run.save("learning", {name: array[part] for name, array in arrays.items()}, seconds=note["seconds"])
+            run.seal("learning", files)
             run.summarise(scenario=config.scenario, seeds=config.seeds, stages=list(run.manifest))
 
 
-def _line(part: slice) -> Callable[[Json], str]:
-    """A line of metrics, of some of the seeds."""
-
-    def line(row: Json) -> str:
-        kept = {name: values if name == "step" else values[part] for name, values in row.items()}
-        return f"{json.dumps(kept)}\n"
-
-    return line
+def _of(row: Json, part: slice) -> Json:
+    """A row of metrics, of some of the seeds."""
+    return {name: values if name == "step" else values[part] for name, values in row.items()}

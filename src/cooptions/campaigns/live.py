@@ -45,8 +45,12 @@ class _Reporting:
         self.begun, self.begun_at, self.spoken = time.monotonic(), show.done, 0.0
         self.report()
 
-    def advance(self, steps: int, metrics: dict[str, Any]) -> None:
-        self.show.advance(steps, metrics)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.show, name)
+
+    def advance(self, steps: int, metrics: dict[str, Any], *, earlier: bool = False) -> None:
+        self.show.advance(steps, metrics, earlier=earlier)
+        self.begun_at += steps if earlier else 0
         self.report()
 
     def report(self) -> None:

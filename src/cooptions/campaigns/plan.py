@@ -10,7 +10,7 @@ from cooptions.campaigns.results import check_settings, read_result, result_path
 from cooptions.campaigns.rows import Block, Row, Seeding
 from cooptions.campaigns.work import has_scores, is_finished
 from cooptions.errors import require
-from cooptions.files import config_json
+from cooptions.files import encode
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def program(block: Block) -> str:
     config = block.config
     macro = config.learning.macro
     macro = replace(macro, discoveries=0) if macro else None
-    learning = config_json(replace(config.learning, name="", macro=macro))
-    shape = [config_json(config.options), config.laplacian.num_eigenfunctions] if config.discovers else []
+    learning = encode(replace(config.learning, name="", macro=macro))
+    shape = [encode(config.options), config.laplacian.num_eigenfunctions] if config.discovers else []
     return json.dumps([config.scenario, learning, shape], sort_keys=True)
 
 

@@ -9,7 +9,7 @@ from cooptions.campaigns.document import Entry
 from cooptions.campaigns.figures import SCORE_FIGURES, AbstractFigure, Curves, FromRun
 from cooptions.campaigns.rows import Block, Row, method_label
 from cooptions.campaigns.verdicts import RULES, Claim
-from cooptions.figures import FIGURES
+from cooptions.figures.base import FIGURES
 
 CLAIM = ("claim", "left", "right", "rule", "lineup", "scenarios")
 FIGURE = ("kind", "lineup", "methods", "scenarios", "metric", "panels")

@@ -127,12 +127,18 @@ def check_settings(wanted: Json, there: Json, path: Path) -> None:
         raise ArtifactError(f"{path}: made with other settings: {told}; delete it or choose another --results")
 
 
+EARLIER: Json = {"options": {"sight": "observation"}}
+"""What was so before there was a field for it: results from then do not name the field."""
+
+
 def _comparable(settings: Json) -> Json:
-    learning = settings.get("learning") or {}
+    """Settings as of today, without how many seeds share a discovery."""
+    filled = settings | {part: fields | settings[part] for part, fields in EARLIER.items() if part in settings}
+    learning = filled.get("learning") or {}
     if not learning.get("macro"):
-        return settings
+        return filled
     macro = {name: value for name, value in learning["macro"].items() if name != "discoveries"}
-    return settings | {"learning": learning | {"macro": macro}}
+    return filled | {"learning": learning | {"macro": macro}}
 
 
 def _of_block(block: Block, runs: Path) -> list[Result]:

@@ -1,7 +1,6 @@
 """Rows of a campaign: what is learned by which method, in which run directories, by which commands."""
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -11,17 +10,27 @@ from cooptions.campaigns.overrides import Override, has_path, with_overrides
 from cooptions.errors import require
 from cooptions.files import Json
 from cooptions.runs.config import Config
-from cooptions.runs.presets import DISCOVERY_SWAPS, LEARNING_SWAPS, Swaps, preset, with_parts
+from cooptions.runs.presets import DISCOVERY_SWAPS, LEARNING_SWAPS, Swap, preset, with_parts
 from cooptions.runs.stages import STAGES, stage_configs
 
-COMMANDS: dict[str, tuple[str, Swaps]] = {
-    "walk": ("walk", DISCOVERY_SWAPS),
-    "spectrum": ("discover", DISCOVERY_SWAPS),
-    "options": ("discover", DISCOVERY_SWAPS),
-    "learning": ("train", LEARNING_SWAPS),
+
+@dataclass(frozen=True)
+class Command:
+    """The command that runs a scenario up to a stage, or up to the last one before it that has a command of its own."""
+
+    name: str
+    methods: Swap
+    """The methods of its rows."""
+    takes_method: bool = True
+
+
+COMMANDS: dict[str, Command] = {
+    "walk": Command("walk", DISCOVERY_SWAPS["method"], takes_method=False),
+    "spectrum": Command("discover", DISCOVERY_SWAPS["method"]),
+    "options": Command("discover", DISCOVERY_SWAPS["method"]),
+    "learning": Command("train", LEARNING_SWAPS["method"]),
 }
-"""The stages a row may stop at: the command that runs a scenario up to there, or up to the last stage before it that
-has a command of its own, and the methods that it takes."""
+"""The stages a row may stop at."""
 
 
 class _Plain:
@@ -49,8 +58,6 @@ class Row(_Plain):
 
     def __post_init__(self) -> None:
         require(self.until in COMMANDS, f"until must be one of {', '.join(COMMANDS)}, not {self.until!r}")
-        known = methods(self.until)
-        require(self.method in known, f"method: unknown {self.method!r}; there are {', '.join(known)}")
 
     @property
     def learns(self) -> bool:
@@ -69,7 +76,7 @@ class Row(_Plain):
     def config(self) -> Config:
         """What one seed of it makes, over all steps."""
         config = scenario_preset(self.scenario)
-        config = with_parts(config, methods(self.until)[self.method](config))
+        config = with_parts(config, COMMANDS[self.until].methods.parts(self.method, config))
         config = with_overrides(config, self.overrides)
         learning, macro = config.learning, config.learning.macro
         if self.num_options:
@@ -138,8 +145,10 @@ class Block(_Plain):
     def commands(self, runs: Path = Path("runs")) -> tuple[str, ...]:
         """The commands that make its run directory alone."""
         out = str(runs / self.place)
-        first = ["cooptions", COMMANDS[self.row.until][0], self._scenario, "--method", self.row.method, *self._flags]
-        commands = [shlex.join([*first, "--out", out])]
+        command = COMMANDS[self.row.until]
+        method = ["--method", self.row.method] if command.takes_method else []
+        words = ["cooptions", command.name, self._scenario, *method, *self._flags, "--out", out]
+        commands = [shlex.join(words)]
         if self.row.until == "options":
             commands.append(shlex.join(["cooptions", "options", out]))
         return tuple(commands)
@@ -200,9 +209,12 @@ scenario_preset = lru_cache(preset)
 """The configuration of a scenario. It makes its environment, and many rows share one."""
 
 
-def methods(until: str = "learning") -> Mapping[str, Any]:
-    """The methods of rows that stop at a stage, by name."""
-    return COMMANDS[until][1]["method"]
+def known_methods(until: str) -> list[str]:
+    """The names of methods whose rows stop at a stage: each learner, alone and with every kind of options."""
+    names = COMMANDS[until].methods.names()
+    alone = [name for name in names if "+" not in name]
+    added = [name.partition("+")[2] for name in names if "+" in name]
+    return [*alone, *(f"{learner}+{options}" for learner in alone for options in added)]
 
 
 def settings_of(stage: Json) -> Json:

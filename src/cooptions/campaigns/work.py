@@ -15,7 +15,7 @@ from cooptions.errors import ArtifactError, CooptionsError, Interrupted
 from cooptions.files import Json
 from cooptions.runs.directory import RunDirectory, open_run
 from cooptions.runs.learned import read_scores, write_scores
-from cooptions.runs.stages import STAGES, task_env
+from cooptions.runs.run import Run
 from cooptions.scores.statistics import Scores
 from cooptions.training.progress import Progress
 
@@ -73,20 +73,20 @@ def discover(block: Block, runs: Path, progress: Progress) -> None:
         progress.console.print(f"[bold]{block}[/]")
         for stage in block.stages:
             take_over(stage, run, runs / block.row.place)
-            STAGES[stage].make(block.config, run, progress)
+            Run(block.config, run, progress).make(stage)
 
 
 def prepared(block: Block, runs: Path, progress: Progress) -> AbstractEnv | None:
     """What a block learns in, after discovery; `None` if it has learned already, and only its scores were missing."""
     with open_run(runs / block.place, block.stages) as run:
         if "learning" in run.manifest:
-            write_scores(block.config, run, progress)
+            write_scores(Run(block.config, run, progress))
             return None
         if len(block.stages) > 1:
             progress.console.print(f"[bold]{block}[/]")
         for stage in list(block.stages)[:-1]:
             take_over(stage, run, runs / block.row.place)
-        return task_env(block.config, run, progress)
+        return Run(block.config, run, progress).task
 
 
 def take_over(stage: str, run: RunDirectory, siblings: Path) -> None:

@@ -13,13 +13,14 @@ import numpy as np
 from jax.tree_util import Partial
 from jaxtyping import Array, Bool, Float, Int, Key, Shaped
 
-from cooptions.discovery.laplacian import AbstractLaplacian, Basis, Canonical, Pairs, References, canonicalise
-from cooptions.discovery.laplacian.canonical import num_to_fit
+from cooptions.discovery.laplacian.base import AbstractLaplacian, Pairs
+from cooptions.discovery.laplacian.canonical import Basis, Canonical, References, canonicalise, num_to_fit
 from cooptions.discovery.laplacian.profiles import Profiles, profiles_of
 from cooptions.discovery.representations.base import AbstractRepresentation, AddsUp, OfTeam, informative
 from cooptions.discovery.representations.table import Table, has_table
 from cooptions.discovery.walks import Dataset, Walk
 from cooptions.envs.team import Team
+from cooptions.errors import require
 from cooptions.training.fitting import fit
 from cooptions.training.progress import Progress
 
@@ -71,6 +72,8 @@ class Discovery:
     basis: Basis
 
     def __post_init__(self) -> None:
+        num = self.team.num_agents
+        require(num >= 2, f"scenario: discovery is about how agents stand to each other; this team has {num}")
         _ = self.fitted  # parts that do not go together are refused before anything is learned
 
     @property
@@ -99,13 +102,10 @@ class Discovery:
         """Every eigenfunction at one joint state, of unit variance under the walk."""
         return self._of_z(spectrum, self.encode(representation, agent_states))
 
-    def evaluator(self, representation: Any, spectrum: Spectrum) -> Evaluator:
-        """`eigenfunctions` for many joint states, with what they have in common done beforehand; a pytree."""
-        return Partial(self._of_state, self.encoder(representation), spectrum)
-
-    def _of_state(
+    def of_encoded(
         self, encode: Encoder, spectrum: Spectrum, agent_states: Shaped[Array, "agent feature"]
     ) -> Float[Array, " k"]:
+        """`eigenfunctions`, where z is found by an `encoder`."""
         return self._of_z(spectrum, encode(agent_states))
 
     def _of_z(self, spectrum: Spectrum, z: Float[Array, " z"]) -> Float[Array, " k"]:

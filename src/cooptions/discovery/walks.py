@@ -1,6 +1,7 @@
 """Random joint walks: the data that discovery learns from."""
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,15 +13,21 @@ from jaxtyping import Array, Bool, Int, Key, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, advance, start, uniform_action
-from cooptions.errors import require
+from cooptions.envs.team import Team
+from cooptions.errors import Interrupted, require, require_whole
+from cooptions.training.keys import stage_key
+from cooptions.training.memory import require_room
 from cooptions.training.progress import Progress
+from cooptions.training.signals import StopSignals
 from cooptions.types import Feature, TimeStep
 
 Policy = Callable[[TimeStep, PRNGKeyArray], Int[Array, "env agent"]]
 
 
 NUM_CHUNKS = 10
-"""Parts in which a walk is made, each with progress after it."""
+"""Parts in which a walk is made, each with progress after it; more where they would be large."""
+CHUNK_TRANSITIONS = 200_000
+"""Transitions of a part, of all seeds: some seconds on a small machine, as a signal is obeyed after a part."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,11 @@ class WalkConfig:
     """Names of the agents' features to keep; all of them when left out."""
 
     def __post_init__(self) -> None:
-        require(self.transitions >= 1, f"walk.transitions must be at least 1, not {self.transitions}")
-        require(self.num_envs >= 1, f"walk.num_envs must be at least 1, not {self.num_envs}")
+        require_whole("walk.transitions", self.transitions, at_most=10**12)
+        require_whole("walk.num_envs", self.num_envs)
+        require(
+            len(set(self.features)) == len(self.features), f"walk.features: {', '.join(self.features)}: one is twice"
+        )
         require(
             self.transitions % self.num_envs == 0,
             f"walk.transitions ({self.transitions}) must be a multiple of walk.num_envs ({self.num_envs})",
@@ -54,6 +64,8 @@ class Walk(eqx.Module):
     last: Bool[Array | np.ndarray, "*batch env"]
     votes: Int[Array | np.ndarray, "*batch env agent"] | None = None
     """The joint option each agent voted for, -1 for a primitive action; only where there are options."""
+    team: Team | None = eqx.field(static=True, default=None)
+    """Who walked, and which of their features were kept."""
 
 
 class Dataset(eqx.Module):
@@ -95,6 +107,27 @@ def votes_of(env: AbstractEnv, action: Int[Array, "env agent"]) -> Int[Array, "e
 
 def walk(
     env: AbstractEnv,
+    transitions: int = 500_000,
+    *,
+    num_envs: int = 100,
+    features: Sequence[str] = (),
+    policy: Policy = random_policy,
+    key: PRNGKeyArray,
+    progress: Progress | bool = False,
+) -> Walk:
+    """Let a team walk at random for so many joint transitions: what discovery learns from.
+
+    `features` names the features of agents' states to keep; all of them where left out.
+
+        walk = co.walk(co.make_env("grid-15x15-3p"), transitions=100_000, key=jax.random.key(0))
+    """
+    config = WalkConfig(transitions, num_envs, tuple(features))
+    walked = walk_seeds(env, config, stage_key(key, "walk")[None], policy=policy, progress=Progress.of(progress))
+    return jax.tree.map(lambda leaf: leaf[0], walked)
+
+
+def walk_seeds(
+    env: AbstractEnv,
     config: WalkConfig,
     keys: Key[Array, " seed"],
     *,
@@ -103,17 +136,29 @@ def walk(
 ) -> Walk:
     """Walk every seed's environments with `policy` for the configured number of transitions."""
     num_steps = config.transitions // config.num_envs
-    chunk_steps = -(-num_steps // NUM_CHUNKS)
     columns = kept_columns(env, config)
-    runners = _start(env, config.num_envs, keys)
+    require_room("walk", walk_bytes(env, config, len(keys)), "walk.transitions or seeds")
+    chunk_steps = min(-(-num_steps // NUM_CHUNKS), max(1, CHUNK_TRANSITIONS // (config.num_envs * len(keys))))
     chunks = []
-    with (progress or Progress.silent()).stage("walk", config.transitions) as show:
+    with StopSignals("walk") as stop, (progress or Progress.silent()).stage("walk", config.transitions) as show:
+        with show.compiling(), stop.uncut():
+            runners = jax.block_until_ready(_start(env, config.num_envs, keys))
         for begun in range(0, num_steps, chunk_steps):
             length = min(chunk_steps, num_steps - begun)
             runners, chunk = _walk_chunk(env, policy, columns, length, runners, keys, jnp.int32(begun))
             chunks.append(jax.device_get(chunk))
             show.advance(length * config.num_envs, {})
-    return jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *chunks)
+            if stop.requested:
+                raise Interrupted("walk: stopped; a walk is made in one go: run the same command to begin it again")
+    whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *chunks)
+    return dataclasses.replace(whole, team=Team.of(env, columns))
+
+
+def walk_bytes(env: AbstractEnv, config: WalkConfig, num_seeds: int) -> int:
+    """What the walks of so many seeds take: the parts they are made in, and the whole."""
+    features = tuple(env.features[column] for column in kept_columns(env, config))
+    states = 2 * env.num_agents * len(features) * np.dtype(compact_dtype(features)).itemsize
+    return 2 * num_seeds * config.transitions * (states + 1)
 
 
 @partial(jax.jit, static_argnums=1)

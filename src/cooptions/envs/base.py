@@ -3,9 +3,11 @@
 import abc
 import dataclasses
 import re
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 import equinox as eqx
 import jax
@@ -13,9 +15,20 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cooptions.errors import ConfigError, require
+from cooptions.parts import Registry
 from cooptions.types import Feature, TimeStep
 
 State = TypeVar("State")
+
+
+class _Bound:
+    """A method that `jax.jit` takes: Equinox binds methods to objects that hash by their arrays, which have no hash."""
+
+    def __init__(self, method: Callable) -> None:
+        self.method = method
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Callable:
+        return self.method if instance is None else partial(self.method, instance)
 
 
 class AbstractEnv(abc.ABC, Generic[State]):
@@ -34,6 +47,10 @@ class AbstractEnv(abc.ABC, Generic[State]):
         super().__init_subclass__(**arguments)
         if not issubclass(cls, eqx.Module):
             jax.tree_util.register_static(cls)
+            return
+        for name in ("reset", "step", "agent_states"):
+            if name in cls.__dict__:
+                setattr(cls, name, _Bound(getattr(cls, name)))
 
     @property
     @abc.abstractmethod
@@ -58,6 +75,20 @@ class AbstractEnv(abc.ABC, Generic[State]):
     def score_names(self) -> tuple[str, ...]: ...
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        """What the actions are called. Option policies know actions by name, and so find them in another task."""
+        return tuple(f"action {number}" for number in range(self.num_actions))
+
+    @property
+    def ground(self) -> str | None:
+        """What agents move on, apart from the ranges of their features: a map, or a hash of it.
+
+        Option policies that see the agents alone fit every environment with the same agents, features and ground. None
+        says that nothing is known: then they fit no other environment.
+        """
+        return None
+
+    @property
     def agent_features(self) -> np.ndarray:
         """Bool[agent, feature]: which features an agent's state has; those it lacks are padded with 0."""
         return np.ones((self.num_agents, len(self.features)), bool)
@@ -77,6 +108,12 @@ class AbstractEnv(abc.ABC, Generic[State]):
     def shaping_horizon(self) -> int:
         """Steps of training over which `shaped_reward` fades from full to nothing; 0 leaves it out."""
         return 0
+
+    @property
+    def task_rules(self) -> dict[str, bool | int | str]:
+        """The rules that apply, by name, where fields leave them open: part of what a run, or an option set, was made
+        with, and told on its card."""
+        return {}
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -112,8 +149,14 @@ class AbstractEnv(abc.ABC, Generic[State]):
         return cls(**{name: _convert(name, fields[name], text) for name, text in given.items()})
 
 
+FAMILIES: Registry[type[AbstractEnv]] = Registry("environment", "cooptions.envs", AbstractEnv)
+"""Families of environments, by the word that their scenario names begin with."""
+
+
 def _convert(name: str, kind: Any, text: str) -> Any:
-    """Read a scenario option as the type of its field."""
+    """Read a scenario option as the type of its field, which may also be None."""
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(part for part in get_args(kind) if part is not NoneType)
     if get_origin(kind) is Literal:
         require(text in get_args(kind), f"scenario: {name} must be one of {', '.join(get_args(kind))}, not {text!r}")
     if kind is bool:
@@ -140,6 +183,11 @@ def check_env(env: AbstractEnv) -> None:
     }
     for name, (actual, expected) in declared.items():
         require(actual == expected, f"{type(env).__name__}: {name} has shape {actual}, expected {expected}")
+    names = env.action_names
+    require(
+        len(set(names)) == len(names) == env.num_actions,
+        f"{type(env).__name__}: action_names must be {env.num_actions} different names, not {', '.join(names)}",
+    )
     action = jax.ShapeDtypeStruct((env.num_agents,), np.int32)
     following, _ = jax.eval_shape(env.step, state, action, key)
     require(

@@ -1,5 +1,6 @@
 """A grid with nothing on it but the team: where relations between agents are all there is to see."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,12 +12,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cooptions.envs.base import AbstractEnv
+from cooptions.envs.base import FAMILIES, AbstractEnv
 from cooptions.errors import ConfigError, require
+from cooptions.files import digest
 from cooptions.types import Feature, TimeStep, restart
 
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
 """Stand still, then up and down along x (the row, as in the paper and in Jumanji), left and right along y."""
+MOVE_NAMES = ("stay", "x-1", "x+1", "y-1", "y+1")
+OPEN = "open grid"
+"""The ground of a grid without walls."""
 
 
 class State(eqx.Module):
@@ -26,6 +31,7 @@ class State(eqx.Module):
     step_count: Int[Array, ""]
 
 
+@FAMILIES.register("grid")
 @dataclass(frozen=True)
 class Grid(AbstractEnv[State]):
     """Agents move on a grid, without a task or with a plain one. Scenario `HxW-Pp`, with optional fields.
@@ -47,11 +53,14 @@ class Grid(AbstractEnv[State]):
     task: str = ""
     """`meet`: the team is paid 1 when all stand on one cell, and that is the end. Nothing tells them on the way."""
     time_limit: int = 100
+    step_cost: float = 0.0
+    """What each step takes off the team's reward. The paper's options were trained with 0.01, and `time_limit=400`."""
 
     def __post_init__(self) -> None:
         require(2 <= self.num_agents <= 8, f"num_agents must be 2 to 8, not {self.num_agents}")
         require(self.height >= 1 and self.width >= 1, f"height and width must be positive: {self.height}x{self.width}")
         require(self.time_limit >= 1, f"time_limit must be at least 1, not {self.time_limit}")
+        require(0 <= self.step_cost < math.inf, f"step_cost must be 0 or more, not {self.step_cost}")
         require(
             not self.types or (len(self.types) == self.num_agents and set(self.types) <= {"1", "2"}),
             f"types must be a digit 1 or 2 for each of {self.num_agents} agents, not {self.types!r}",
@@ -68,6 +77,14 @@ class Grid(AbstractEnv[State]):
     @property
     def noop(self) -> int:
         return 0
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return MOVE_NAMES
+
+    @property
+    def ground(self) -> str:
+        return OPEN if self.free.all() else f"grid with walls {digest(np.packbits(self.free).tobytes())[:16]}"
 
     @property
     def features(self) -> tuple[Feature, ...]:
@@ -118,7 +135,7 @@ class Grid(AbstractEnv[State]):
         return state, TimeStep(
             observation=self.observe(state),
             action_mask=self.action_mask(state),
-            reward=met,
+            reward=met - self.step_cost,
             discount=1.0 - met,
             last=(met > 0) | (state.step_count >= self.time_limit),
             score=jnp.full(len(self.score_names), 100.0 * met),

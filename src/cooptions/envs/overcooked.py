@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
 from cooptions.envs.adapters.quiet import quiet_import
-from cooptions.envs.base import AbstractEnv
+from cooptions.envs.base import FAMILIES, AbstractEnv
 from cooptions.errors import require
 from cooptions.types import Feature, TimeStep, restart
 
@@ -27,6 +27,9 @@ with quiet_import():
 HELD = ("empty", "onion", "plate", "dish")
 """What an agent may carry, in the order of the values of the feature `inventory`."""
 
+ACTION_NAMES = ("y-1", "y+1", "x+1", "x-1", "stay", "interact")
+"""In JaxMARL's order: up, down, right, left."""
+
 
 class Kitchen(eqx.Module):
     """JaxMARL's state, and the soups delivered since the episode began."""
@@ -35,6 +38,7 @@ class Kitchen(eqx.Module):
     deliveries: Int[Array, ""]
 
 
+@FAMILIES.register("overcooked")
 @dataclass(frozen=True)
 class Overcooked(AbstractEnv[Kitchen]):
     """Two cooks fill pots with onions and deliver the soups.
@@ -69,6 +73,14 @@ class Overcooked(AbstractEnv[Kitchen]):
     @property
     def noop(self) -> int:
         return int(OvercookedActions.stay)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return ACTION_NAMES
+
+    @property
+    def ground(self) -> str:
+        return f"overcooked {self.layout}"
 
     @property
     def score_names(self) -> tuple[str, ...]:

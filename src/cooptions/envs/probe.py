@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cooptions.envs.base import AbstractEnv
+from cooptions.envs.base import FAMILIES, AbstractEnv
 from cooptions.types import Feature, TimeStep
 
 Cue = Literal[-1, 1]
@@ -98,6 +98,7 @@ class AbstractProbe(AbstractEnv[ProbeState]):
         )
 
 
+@FAMILIES.register("probe-constant")
 @dataclass(frozen=True)
 class Constant(AbstractProbe):
     """One step that earns 1. Fails when a value cannot be fitted at all."""
@@ -109,6 +110,7 @@ class Constant(AbstractProbe):
         return jnp.float32(1.0)
 
 
+@FAMILIES.register("probe-observed_sign")
 @dataclass(frozen=True)
 class ObservedSign(AbstractProbe):
     """One step that earns the observed cue: 0 on average. Fails when values do not depend on observations."""
@@ -123,6 +125,7 @@ class ObservedSign(AbstractProbe):
         return state.cue
 
 
+@FAMILIES.register("probe-two_step")
 @dataclass(frozen=True)
 class TwoStep(AbstractProbe):
     """Only the second step earns 1. Fails when rewards, discounts or `last` are shifted by one step."""
@@ -139,6 +142,7 @@ class TwoStep(AbstractProbe):
         return (state.time == 1).astype(jnp.float32)
 
 
+@FAMILIES.register("probe-matching")
 @dataclass(frozen=True)
 class Matching(AbstractProbe):
     """One step that earns 1 if all agents play the observed bit. Fails when actions do not follow observations."""
@@ -153,6 +157,7 @@ class Matching(AbstractProbe):
         return _all_play(_bit(state), action)
 
 
+@FAMILIES.register("probe-masked")
 @dataclass(frozen=True)
 class Masked(AbstractProbe):
     """The cue's bit earns 1 at each of two steps, but at the second the first agent may not play it.
@@ -181,6 +186,7 @@ class Masked(AbstractProbe):
         return _all_play(_bit(state), action)
 
 
+@FAMILIES.register("probe-truncated")
 @dataclass(frozen=True)
 class Truncated(AbstractProbe):
     """Every step earns 1, for ever; a time limit the agents cannot see cuts episodes after five steps.
@@ -198,6 +204,7 @@ class Truncated(AbstractProbe):
         return jnp.float32(1.0)
 
 
+@FAMILIES.register("probe-terminated")
 @dataclass(frozen=True)
 class Terminated(AbstractProbe):
     """Every step earns 1 and the fifth is the end. Fails when values are bootstrapped across an end."""
@@ -214,6 +221,7 @@ class Terminated(AbstractProbe):
         return jnp.float32(1.0)
 
 
+@FAMILIES.register("probe-recall")
 @dataclass(frozen=True)
 class Recall(AbstractProbe):
     """The cue is shown at the start alone, and its bit must be played by all at the third step.
@@ -243,15 +251,3 @@ def _bit(state: ProbeState) -> Int[Array, ""]:
 
 def _all_play(bit: Int[Array, ""], action: Int[Array, " agent"]) -> Float[Array, ""]:
     return jnp.all(action == bit).astype(jnp.float32)
-
-
-PROBES: dict[str, type[AbstractProbe]] = {
-    "constant": Constant,
-    "observed_sign": ObservedSign,
-    "two_step": TwoStep,
-    "matching": Matching,
-    "masked": Masked,
-    "truncated": Truncated,
-    "terminated": Terminated,
-    "recall": Recall,
-}

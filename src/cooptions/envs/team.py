@@ -18,13 +18,20 @@ class Team:
     features: tuple[Feature, ...]
     agent_features: tuple[tuple[bool, ...], ...]
     agent_types: tuple[int, ...]
+    columns: tuple[int, ...] = ()
+    """Which features of the environment these are; all of them where left out."""
 
     @classmethod
     def of(cls, env: AbstractEnv, columns: Sequence[int] | None = None) -> "Team":
         """The team of an environment, with all features or those in `columns`."""
         kept = list(range(len(env.features)) if columns is None else columns)
         rows = tuple(tuple(bool(flag) for flag in row[kept]) for row in env.agent_features)
-        return cls(tuple(env.features[column] for column in kept), rows, env.agent_types)
+        chosen = tuple(kept) if kept != list(range(len(env.features))) else ()
+        return cls(tuple(env.features[column] for column in kept), rows, env.agent_types, chosen)
+
+    def select(self, agent_states: Shaped[Array, "*batch all_feature"]) -> Shaped[Array, "*batch feature"]:
+        """The features of agents' states that the team is described by."""
+        return agent_states[..., np.array(self.columns)] if self.columns else agent_states
 
     @property
     def num_agents(self) -> int:
@@ -47,8 +54,7 @@ class Team:
     @property
     def type_has_input(self) -> np.ndarray:
         """Bool[type, input]."""
-        widths = [columns.stop - columns.start for columns in self.input_slices()]
-        return np.repeat(self.type_has_feature, widths, axis=1)
+        return np.repeat(self.type_has_feature, self.input_widths, axis=1)
 
     def type_has_head(self, num_heads: int) -> np.ndarray:
         """Bool[type, head]: a head for each feature counts for those that have it; a single one, for all."""
@@ -66,9 +72,14 @@ class Team:
         """The width of `typed_inputs`."""
         return self.num_inputs + (self.num_types if self.num_types > 1 else 0)
 
+    @property
+    def input_widths(self) -> tuple[int, ...]:
+        """How many columns each feature takes in `inputs`."""
+        return tuple(feature.size if feature.kind == "categorical" else 1 for feature in self.features)
+
     def input_slices(self) -> tuple[slice, ...]:
         """Where each feature lies in the network input of `inputs`."""
-        widths = [feature.size if feature.kind == "categorical" else 1 for feature in self.features]
+        widths = self.input_widths
         ends = np.cumsum(widths)
         return tuple(slice(int(end - width), int(end)) for end, width in zip(ends, widths, strict=True))
 

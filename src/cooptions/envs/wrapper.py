@@ -35,6 +35,14 @@ class AbstractWrapper(eqx.Module, AbstractEnv[State]):
         return self.env.noop
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        return self.env.action_names
+
+    @property
+    def ground(self) -> str | None:
+        return self.env.ground
+
+    @property
     def features(self) -> tuple[Feature, ...]:
         return self.env.features
 
@@ -51,6 +59,10 @@ class AbstractWrapper(eqx.Module, AbstractEnv[State]):
         return self.env.shaping_horizon
 
     @property
+    def task_rules(self) -> dict[str, bool | int | str]:
+        return self.env.task_rules
+
+    @property
     def files(self) -> tuple[Path, ...]:
         return self.env.files
 
@@ -59,3 +71,10 @@ class AbstractWrapper(eqx.Module, AbstractEnv[State]):
 
     def agent_states(self, state: State) -> Float[Array, "agent feature"]:
         return self.env.agent_states(state)
+
+
+def innermost(env: AbstractEnv) -> AbstractEnv:
+    """The environment inside all wrappers."""
+    while isinstance(env, AbstractWrapper):
+        env = env.env
+    return env

@@ -4,21 +4,29 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from rich.console import Console
 
+from cooptions.figures.base import FIGURES, AbstractFigure
 from cooptions.figures.eigenvectors import held_places
 from cooptions.figures.n_distance import PAIRS
 from cooptions.plots.maps import show_map, sweep
-from cooptions.runs.config import Config
 from cooptions.runs.covering import CeoConfig, Cycle, ceo_cycles
-from cooptions.runs.directory import RunDirectory
-from cooptions.training.progress import Progress
+from cooptions.runs.run import Run
 
 
-def plot_ceo(config: Config, run: RunDirectory) -> Figure:
-    """One column a cycle, one row for each of the first two places at which the paper holds the teammates."""
-    held = [held_places(config, pair) for pair in PAIRS[:2]]  # another scenario is refused before any work
-    return draw_cycles(ceo_cycles(config, CeoConfig(), run.file("ceo"), Progress(Console(stderr=True))), held)
+@FIGURES.register("ceo")
+class CoveringFigure(AbstractFigure):
+    """Eigenfunctions of five cycles of covering eigenoptions (grid-15x15-3p).
+
+    One column a cycle, one row for each of the first two places at which the paper holds the teammates.
+    """
+
+    needs = ("walk",)
+    compares = True
+
+    def plot(self, run: Run) -> Figure:
+        config, folder = run.config, run.directory.file("ceo")
+        held = [held_places(config, pair) for pair in PAIRS[:2]]  # another scenario is refused before any work
+        return draw_cycles(ceo_cycles(config, CeoConfig(), folder, run.progress), held)
 
 
 def draw_cycles(cycles: Sequence[Cycle], held: Sequence[np.ndarray]) -> Figure:
@@ -28,7 +36,7 @@ def draw_cycles(cycles: Sequence[Cycle], held: Sequence[np.ndarray]) -> Figure:
     axes = canvas.subplots(len(held), len(cycles), squeeze=False)
     for number, (cycle, column) in enumerate(zip(cycles, axes.T, strict=True), start=1):
         for ax, others in zip(column, held, strict=True):
-            show_map(ax, team, sweep(team, cycle.eigenfunctions, others, agent=len(others))[0], others)
+            show_map(ax, team, sweep(team, cycle.found.on_kept(), others, agent=len(others))[0], others)
         alike = f"$|\\cos|$ {abs(cycle.cosines[0]):.2f}" if number > 1 else " "
         column[0].set_title(f"cycle {number}\n{alike}", fontsize=9)
     for ax, others in zip(axes[:, 0], held, strict=True):

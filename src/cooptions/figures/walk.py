@@ -3,34 +3,42 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from cooptions.runs.config import Config
-from cooptions.runs.directory import RunDirectory
+from cooptions.figures.base import FIGURES, AbstractFigure
+from cooptions.runs.run import Run
 from cooptions.types import Feature
 
 
-def plot_walk(config: Config, run: RunDirectory) -> Figure:
-    """How often the agents of the first seed stood in each cell, and took each value of each feature."""
-    team = config.team
-    features, has = team.features, team.has_feature
-    states = run.load("walk")["states"][0].reshape(-1, team.num_agents, len(features))
-    canvas = Figure(figsize=(2.6 * (len(features) + 1), 2.4), layout="constrained")
-    axes = canvas.subplots(1, len(features) + 1, squeeze=False)[0]
-    if len(features) > 1:
-        whole = states[:, has[:, :2].all(axis=1)].reshape(-1, len(features))
-        edges = [_edges(feature) for feature in features[:2]]
-        visits = np.histogram2d(whole[:, 0], whole[:, 1], bins=edges)[0]
-        image = axes[0].imshow(visits / max(visits.sum(), 1), cmap="viridis")
-        axes[0].set(xlabel=features[1].name, ylabel=features[0].name, title="visits")
-        canvas.colorbar(image, ax=axes[0], shrink=0.8)
-    else:
-        axes[0].set_axis_off()
-    for index, (feature, ax) in enumerate(zip(features, axes[1:], strict=True)):
-        values = states[:, has[:, index], index].ravel()
-        counts, edges = np.histogram(values, bins=_edges(feature))
-        ax.bar((edges[:-1] + edges[1:]) / 2, counts / counts.sum(), width=np.diff(edges) * 0.9)
-        ax.set(title=feature.name, ylabel="share of steps" if index == 0 else "")
-    canvas.suptitle(f"{config.scenario}: {len(states):,} random joint steps")
-    return canvas
+@FIGURES.register("walk")
+class WalkFigure(AbstractFigure):
+    """Where the team went, and how each feature is distributed.
+
+    How often the agents of the first seed stood in each cell, and took each value of each feature.
+    """
+
+    needs = ("walk",)
+
+    def plot(self, run: Run) -> Figure:
+        team = run.config.team
+        features, has = team.features, team.has_feature
+        states = np.asarray(run.walk.states[0]).reshape(-1, team.num_agents, len(features))
+        canvas = Figure(figsize=(2.6 * (len(features) + 1), 2.4), layout="constrained")
+        axes = canvas.subplots(1, len(features) + 1, squeeze=False)[0]
+        if len(features) > 1:
+            whole = states[:, has[:, :2].all(axis=1)].reshape(-1, len(features))
+            edges = [_edges(feature) for feature in features[:2]]
+            visits = np.histogram2d(whole[:, 0], whole[:, 1], bins=edges)[0]
+            image = axes[0].imshow(visits / max(visits.sum(), 1), cmap="viridis")
+            axes[0].set(xlabel=features[1].name, ylabel=features[0].name, title="visits")
+            canvas.colorbar(image, ax=axes[0], shrink=0.8)
+        else:
+            axes[0].set_axis_off()
+        for index, (feature, ax) in enumerate(zip(features, axes[1:], strict=True)):
+            values = states[:, has[:, index], index].ravel()
+            counts, edges = np.histogram(values, bins=_edges(feature))
+            ax.bar((edges[:-1] + edges[1:]) / 2, counts / counts.sum(), width=np.diff(edges) * 0.9)
+            ax.set(title=feature.name, ylabel="share of steps" if index == 0 else "")
+        canvas.suptitle(f"{run.config.scenario}: {len(states):,} random joint steps")
+        return canvas
 
 
 def _edges(feature: Feature) -> np.ndarray:

@@ -29,7 +29,7 @@ class LearningState(eqx.Module):
 
 @dataclass(frozen=True)
 class Learning:
-    """The stage: one step is the updates up to the next evaluation, and that evaluation."""
+    """The stage: one step is an update, and after every interval of them comes an evaluation."""
 
     learner: AbstractLearner
     evaluations: int
@@ -50,26 +50,47 @@ class Learning:
         return LearningState(self.learner.init(data, key=key), scores, jnp.int32(0))
 
     def step(self, state: LearningState, data: AbstractEnv, *, key: PRNGKeyArray) -> tuple[LearningState, Metrics]:
-        update_key, evaluation_key = jax.random.split(key)
+        inner, metrics = self.learner.step(state.inner, data, key=key)
+        return LearningState(inner, state.scores, state.evaluated), by_episodes(metrics, data.score_names)
 
-        def update(inner: Any, key: PRNGKeyArray) -> tuple[Any, Metrics]:
-            return self.learner.step(inner, data, key=key)
+    def keys(self, key: PRNGKeyArray, index: Int[Array, ""]) -> tuple[Key[Array, " update"], PRNGKeyArray]:
+        update_key, evaluation_key = jax.random.split(jax.random.fold_in(key, index))
+        return jax.random.split(update_key, self.interval), evaluation_key
 
-        inner, metrics = jax.lax.scan(update, state.inner, jax.random.split(update_key, self.interval))
-        policy = self.learner.policy(inner)
-        scores = evaluate(self.learner, policy, data, self.episodes, key=evaluation_key)
-        scores = jnp.where(all_finite(policy), scores, jnp.nan)
-        means = {f"evaluated {name}": scores[:, index].mean() for index, name in enumerate(metric_names(data))}
-        state = LearningState(inner, state.scores.at[state.evaluated].set(scores), state.evaluated + 1)
-        return state, means | over_updates(metrics, data.score_names)
+    def begin_evaluation(self, state: LearningState, data: AbstractEnv, *, key: PRNGKeyArray) -> "Play":
+        return begin_play(self.learner, data, self.episodes, key=key)
+
+    def evaluate_on(
+        self, evaluation: "Play", state: LearningState, data: AbstractEnv, num: Int[Array, ""], *, key: PRNGKeyArray
+    ) -> "Play":
+        return play_on(self.learner, self.learner.policy(state.inner), data, evaluation, num, key=key)
+
+    def is_over(self, evaluation: "Play") -> Bool[Array, ""]:
+        return evaluation.over.all()
+
+    def end_interval(
+        self, state: LearningState, data: AbstractEnv, evaluation: "Play", means: Metrics
+    ) -> tuple[LearningState, Metrics]:
+        scores = jnp.where(self.is_sound(state, data), evaluation.scores, jnp.nan)
+        told = {f"evaluated {name}": scores[:, index].mean() for index, name in enumerate(metric_names(data))}
+        state = LearningState(state.inner, state.scores.at[state.evaluated].set(scores), state.evaluated + 1)
+        return state, told | per_episode(means, data.score_names)
+
+    def is_sound(self, state: LearningState, data: AbstractEnv) -> Bool[Array, ""]:
+        return is_sound(self.learner.policy(state.inner), data)
 
 
-def over_updates(metrics: dict[str, Float[Array, " update"]], score_names: tuple[str, ...]) -> Metrics:
-    """Means over updates; those of scores count every episode alike, and not the updates in which none ended."""
-    episodes = metrics["episodes"]
-    means = {name: value.mean(axis=0) for name, value in metrics.items()}
-    number = jnp.maximum(episodes.sum(axis=0), 1)
-    return means | {name: (metrics[name] * episodes).sum(axis=0) / number for name in score_names}
+def by_episodes(metrics: Metrics, score_names: tuple[str, ...]) -> Metrics:
+    """The metrics of an update, those of scores times the episodes that ended in it: their mean over updates then
+    counts every episode alike."""
+    return metrics | {name: metrics[name] * metrics["episodes"] for name in score_names}
+
+
+def per_episode(means: Metrics, score_names: tuple[str, ...]) -> Metrics:
+    """Means over updates of what `by_episodes` gives, those of scores for each episode; 0 where none ended."""
+    episodes = means["episodes"]
+    some = jnp.where(episodes > 0, episodes, 1.0)
+    return means | {name: means[name] / some for name in score_names}
 
 
 def metric_names(env: AbstractEnv) -> tuple[str, ...]:
@@ -87,12 +108,36 @@ class Play(eqx.Module):
     over: Bool[Array, " env"]
     time: Int[Array, ""]
 
+    @property
+    def scores(self) -> Float[Array, "env score"]:
+        """What each has scored."""
+        return jnp.concatenate([self.now.timestep.score, self.total[:, None]], axis=1)
 
-def evaluate(
-    learner: AbstractLearner, policy: Any, env: AbstractEnv, num_episodes: int, *, key: PRNGKeyArray
-) -> Float[Array, "episode score"]:
-    """Let the team play whole episodes as it is evaluated, side by side, and score each."""
-    start_key, play_key = jax.random.split(key)
+
+def begin_play(learner: AbstractLearner, env: AbstractEnv, num_episodes: int, *, key: PRNGKeyArray) -> Play:
+    """As many new episodes."""
+    start_key, _ = jax.random.split(key)
+    return Play(
+        now=start(env, num_episodes, key=start_key),
+        memory=learner.init_memory(env, num_episodes),
+        total=jnp.zeros(num_episodes),
+        over=jnp.zeros(num_episodes, bool),
+        time=jnp.int32(0),
+    )
+
+
+def play_on(
+    learner: AbstractLearner,
+    policy: Any,
+    env: AbstractEnv,
+    play: Play,
+    num_steps: Int[Array, ""] | int,
+    *,
+    key: PRNGKeyArray,
+) -> Play:
+    """Let the team play on as it is evaluated, until all episodes are over or for so many steps."""
+    _, play_key = jax.random.split(key)
+    num_episodes, until = play.over.shape[0], play.time + num_steps
 
     def go_on(play: Play) -> Play:
         now, over = play.now, play.over
@@ -103,22 +148,27 @@ def evaluate(
         total = jnp.where(over, play.total, play.total + stepped.timestep.reward)
         return Play(select(over, now, stepped), memory, total, over | stepped.timestep.last, play.time + 1)
 
-    begun = Play(
-        now=start(env, num_episodes, key=start_key),
-        memory=learner.init_memory(env, num_episodes),
-        total=jnp.zeros(num_episodes),
-        over=jnp.zeros(num_episodes, bool),
-        time=jnp.int32(0),
-    )
-    end = jax.lax.while_loop(lambda play: ~play.over.all(), go_on, begun)
-    return jnp.concatenate([end.now.timestep.score, end.total[:, None]], axis=1)
+    return jax.lax.while_loop(lambda play: ~play.over.all() & (play.time < until), go_on, play)
 
 
-def all_finite(tree: Any) -> Bool[Array, ""]:
-    return jnp.all(jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(tree)]))
+def evaluate(
+    learner: AbstractLearner, policy: Any, env: AbstractEnv, num_episodes: int, *, key: PRNGKeyArray
+) -> Float[Array, "episode score"]:
+    """Let the team play whole episodes as it is evaluated, side by side, and score each; NaN for one that diverged."""
+    begun = begin_play(learner, env, num_episodes, key=key)
+    end = play_on(learner, policy, env, begun, jnp.iinfo(jnp.int32).max, key=key)
+    return jnp.where(is_sound(policy, env), end.scores, jnp.nan)
 
 
-def learn(
+def is_sound(policy: Any, env: AbstractEnv) -> Bool[Array, ""]:
+    """Whether neither the policy nor the options it acts with have diverged."""
+    numbers = [leaf for leaf in jax.tree.leaves(env) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+    sane = [~jnp.isnan(leaf).any() for leaf in numbers]
+    finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(policy)]
+    return jnp.stack([jnp.bool_(True), *finite, *sane]).all()
+
+
+def learn_seeds(
     stage: Learning,
     envs: AbstractEnv,
     keys: Key[Array, " seed"],
@@ -134,9 +184,9 @@ def learn(
         envs,
         keys,
         name="learning",
-        num_steps=stage.evaluations,
-        chunk_steps=1,
-        unit=stage.interval * stage.learner.steps_per_update,
+        num_steps=stage.evaluations * stage.interval,
+        log_steps=stage.interval,
+        unit=stage.learner.steps_per_update,
         directory=directory,
         progress=progress,
     )

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.errors import require
+from cooptions.errors import require, require_widths
 from cooptions.training.nn import GRU, MLP, Convolution, normalised_relu
 
 
@@ -37,6 +37,8 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         least = 2 if self.recurrent else 1
         require(len(self.hidden) >= least, f"network.hidden needs at least {least} layers, not {len(self.hidden)}")
+        for name in ("hidden", "channels", "kernels"):
+            require_widths(f"network.{name}", getattr(self, name))
         require(
             len(self.channels) == len(self.kernels),
             f"network.kernels must be one for each of {len(self.channels)} channels, not {len(self.kernels)}",
@@ -101,10 +103,17 @@ def init_team(
     `view` is what they see of observations [time, env, agent, ...]: by default each what its agent does.
     """
     seen = jax.eval_shape(lambda key: view(env.reset(key)[1].observation[None, None]), key)
-    make = partial(Network, seen.shape[3:], config, num_outputs)
+    return init_networks(env.num_agents, seen.shape[3:], config, num_outputs, key=key)
+
+
+def init_networks(
+    num_agents: int, shape: tuple[int, ...], config: NetworkConfig, num_outputs: int, *, key: PRNGKeyArray
+) -> Network:
+    """A network for every agent that sees arrays of this shape, stacked [agent, ...], or one for all."""
+    make = partial(Network, shape, config, num_outputs)
     if config.shared:
         return make(key=key)
-    return jax.vmap(lambda key: make(key=key))(jax.random.split(key, env.num_agents))
+    return jax.vmap(lambda key: make(key=key))(jax.random.split(key, num_agents))
 
 
 def init_memory(env: AbstractEnv, config: NetworkConfig, num_envs: int) -> Float[Array, "env agent memory"]:

@@ -11,10 +11,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import training_reward
-from cooptions.errors import require
+from cooptions.errors import require, require_number
 from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
-from cooptions.learners.base import AbstractLearner, LearnerConfig
+from cooptions.learners.base import LEARNERS, AbstractLearner, LearnerConfig
 from cooptions.learners.exploration import draw_together, follow
 from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_team
 from cooptions.learners.option_credit import Merit, MeritConfig
@@ -34,9 +34,10 @@ class DrawingConfig(MeritConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 <= self.chance <= 1, f"choice.chance must lie in [0, 1], not {self.chance}")
+        require_number("choice.chance", self.chance, at_least=0, at_most=1)
 
 
+@LEARNERS.register("ppo")
 @dataclass(frozen=True)
 class PpoConfig(LearnerConfig):
     """Hyperparameters of PPO. Gradients of the policy and of the critic are clipped each for itself."""
@@ -67,17 +68,18 @@ class PpoConfig(LearnerConfig):
     """What an agent's critic sees: what the agent does (IPPO), or what the whole team does (MAPPO)."""
     evaluation: Literal["greedy", "sampled"] = "greedy"
     """Whether an evaluated agent takes its likeliest action, or draws one as in training. The likeliest actions
-    can make far less of a team: see docs/learning.md."""
+    can make far less of a team: see docs/findings/foraging-full-sight.md."""
     choice: DrawingConfig = field(default_factory=DrawingConfig)
     """What joint options are for, where the environment has any."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_positive("epochs", "minibatches")
-        require(0 <= self.decay <= 1, f"decay must lie in [0, 1], not {self.decay}")
-        require(self.clip > 0, f"clip must be positive, not {self.clip}")
+        require_number("decay", self.decay, at_least=0, at_most=1)
+        require_number("clip", self.clip, above=0)
+        require_number("entropy", self.entropy)
         require(
-            self.value_clip is None or self.value_clip > 0,
+            self.value_clip is None or 0 < self.value_clip < float("inf"),
             f"value_clip must be positive or None, not {self.value_clip}",
         )
         require(

@@ -11,10 +11,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import training_reward
-from cooptions.errors import require
+from cooptions.errors import require, require_number, require_whole
 from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages
-from cooptions.learners.base import AbstractLearner, LearnerConfig
+from cooptions.learners.base import LEARNERS, AbstractLearner, LearnerConfig
 from cooptions.learners.exploration import ChoiceConfig, choose, state_value
 from cooptions.learners.networks import Network, apply_team, init_team
 from cooptions.learners.option_credit import Merit
@@ -23,6 +23,7 @@ from cooptions.training.loop import Metrics
 from cooptions.types import TimeStep
 
 
+@LEARNERS.register("q_learning")
 @dataclass(frozen=True)
 class QConfig(LearnerConfig):
     """Hyperparameters of Q-learning."""
@@ -58,9 +59,11 @@ class QConfig(LearnerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_positive("epochs", "batch", "target_interval")
-        for name in ("epsilon_start", "epsilon_finish", "epsilon_evaluation"):
-            require(0 <= getattr(self, name) <= 1, f"{name} must lie in [0, 1], not {getattr(self, name)}")
-        require(0 <= self.trace <= 1, f"trace must lie in [0, 1], not {self.trace}")
+        for name in ("epsilon_start", "epsilon_finish", "epsilon_evaluation", "epsilon_decay", "trace"):
+            require_number(name, getattr(self, name), at_least=0, at_most=1)
+        require_whole("capacity", self.capacity, at_most=10**12)
+        require_whole("learning_starts", self.learning_starts, at_least=0, at_most=self.steps)
+        require(self.batch <= self.capacity, f"batch must be at most capacity = {self.capacity}, not {self.batch}")
         require(
             self.ring_length >= 2 * self.rollout,
             f"capacity must hold two rollouts of every environment, {2 * self.num_envs * self.rollout}, "

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -9,7 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
+from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
+from cooptions.parts import Registry
 
 
 @dataclass(frozen=True)
@@ -82,3 +85,7 @@ class AbstractOptions(eqx.Module):
     def terminates(self, actions: Int[Array, "option agent"], terminate: int) -> Bool[Array, " option"]:
         """Which options end: those whose members all want to."""
         return jnp.all((actions == terminate) | ~self.members, axis=1)
+
+
+OPTION_SOURCES: Registry[Callable[[AbstractEnv], AbstractOptions]] = Registry("option source", "cooptions.options")
+"""Options that need no discovery, by name: functions from an environment to its options."""

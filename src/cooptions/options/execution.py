@@ -1,6 +1,7 @@
 """Executing options: roll-outs from many starts, and what they did to the team."""
 
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -11,8 +12,14 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, uniform_action
+from cooptions.errors import require
 from cooptions.options.base import AbstractOptions
+from cooptions.options.task import collect_starts
+from cooptions.plots import Rollout, add_captions, frames, save_gif, step_captions
 from cooptions.types import Feature
+
+START_STEPS = 100
+"""How long random play lasts at most before an option is followed."""
 
 
 class Execution(eqx.Module):
@@ -26,6 +33,11 @@ class Execution(eqx.Module):
     length: Int[Array, "*batch"]
     terminated: Bool[Array, "*batch"]
     """Whether the team ended it, not the step limit or the environment."""
+
+    @property
+    def rollout(self) -> Rollout:
+        """The record that pictures are drawn from."""
+        return Rollout(self.states, self.agent_states, self.actions, self.length)
 
 
 def follow(
@@ -91,3 +103,32 @@ def spreads(
             middle = np.median(values, axis=-1, keepdims=True)
             columns.append(np.abs(values - middle).sum(axis=-1))
     return np.stack(columns, axis=-1).astype(np.float64)
+
+
+def play_option(
+    env: AbstractEnv, options: AbstractOptions, name: str, *, key: PRNGKeyArray, gif: Path | str | None = None
+) -> Rollout:
+    """Follow one option by its name from a state of random play; a GIF of it where a path is given."""
+    begun = jax.tree.map(lambda leaf: leaf[0], collect_starts(env, 1, START_STEPS, key=key))
+    return draw_option(env, options, name, begun, key=key, gif=gif)
+
+
+def draw_option(
+    env: AbstractEnv,
+    options: AbstractOptions,
+    name: str,
+    begun: Runners,
+    *,
+    key: PRNGKeyArray,
+    gif: Path | str | None = None,
+    fps: float = 6.0,
+) -> Rollout:
+    """Follow one option by its name from a state, and write a GIF of it where a path is given."""
+    names = [option.name for option in options.options]
+    require(name in names, f"option: unknown {name!r}; there are {', '.join(names)}")
+    rollout = follow(env, options, jnp.int32(names.index(name)), begun, key=key).rollout.trim()
+    if gif is not None:
+        captions = step_captions(name, rollout, env.num_actions)
+        Path(gif).parent.mkdir(parents=True, exist_ok=True)
+        save_gif(Path(gif), add_captions(frames(env, rollout.states), captions), fps=fps)
+    return rollout

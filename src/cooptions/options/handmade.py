@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.grid import MOVES
 from cooptions.errors import require
-from cooptions.options.base import AbstractOptions, Option
+from cooptions.options.base import OPTION_SOURCES, AbstractOptions, Option
 
 Place = Float[Array, "agent 2"]
 Goal = Callable[[Place, Place, np.ndarray], Place]
@@ -78,6 +78,7 @@ def _waits(target: Float[Array, "option agent 2"], moves: Bool[Array, "option ag
     return jnp.any(jnp.tril(same, -1), axis=-1)
 
 
+@OPTION_SOURCES.register("handmade")
 def handmade_options(
     env: AbstractEnv, names: tuple[str, ...] = tuple(GOALS), *, max_steps: int = 50, epsilon: float = 0.0
 ) -> HandmadeOptions:

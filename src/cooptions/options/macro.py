@@ -13,9 +13,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
-from cooptions.errors import require
+from cooptions.errors import require, require_whole
 from cooptions.options.base import AbstractOptions
 from cooptions.options.sharing.sealed import MANIFEST
+from cooptions.options.sharing.storage import find_option_set
 from cooptions.types import MacroStep, TimeStep
 
 Keep = Literal["none", "majority", "all"]
@@ -100,8 +101,8 @@ class MacroConfig:
     num_options: int = 0
     """How many options are used, the first of the set; 0 for all."""
     option_set: str = ""
-    """An option set to use, the same for all seeds, instead of one discovered by every seed: its directory, or
-    `handmade` or `wander`."""
+    """An option set to use, the same for all seeds, instead of one discovered by every seed: its directory, a
+    run that has one, or `handmade` or `wander`."""
     discoveries: int = 0
     """How many of the seeds discover options, the first ones: the others share these in turn. 0 for every seed its own,
     which takes longest, and lets intervals tell how much discoveries differ."""
@@ -110,14 +111,16 @@ class MacroConfig:
         for name, kind in (("keep", Keep), ("initiation", Initiation), ("observe", Observe)):
             value = getattr(self, name)
             require(value in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
-        require(self.num_options >= 0, f"macro.num_options must not be negative, not {self.num_options}")
-        require(self.discoveries >= 0, f"macro.discoveries must not be negative, not {self.discoveries}")
+        for name in ("num_options", "discoveries"):
+            require_whole(f"macro.{name}", getattr(self, name), at_least=0)
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The manifest of the option set's directory, which has the hash of every file in it."""
-        manifest = Path(self.option_set) / MANIFEST
-        return (manifest,) if self.option_set and manifest.exists() else ()
+        """The manifest of the option set, which has the hash of every file in it."""
+        if not self.option_set:
+            return ()
+        manifest = find_option_set(self.option_set) / MANIFEST
+        return (manifest,) if manifest.exists() else ()
 
     def around(self, env: AbstractEnv, options: AbstractOptions, *, foresight: bool = True) -> "MacroEnv":
         """The environment with the options; `foresight` is that of `MacroEnv`, where initiation can do without."""
@@ -179,6 +182,10 @@ class MacroEnv(AbstractWrapper[MacroState]):
     @property
     def num_actions(self) -> int:
         return self.num_primitives + self.num_options
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        return (*self.env.action_names, *(f"option {option.name}" for option in self.options.options))
 
     def reset(self, key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
         inner, timestep = self.env.reset(key)

@@ -1,16 +1,21 @@
 """Option sets: the trained policies of joint options, what they follow, and the environment they are for."""
 
 import dataclasses
+from pathlib import Path
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
+from cooptions.envs.base import AbstractEnv
 from cooptions.learners.exploration import greedy
-from cooptions.learners.networks import Network, NetworkConfig, apply_team
+from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_networks
 from cooptions.options.base import AbstractOptions, Option
+from cooptions.options.primitives import Primitives
+from cooptions.options.sight import View
 from cooptions.options.where_needed import where_needed
+from cooptions.plots.rollout import Rollout
 
 
 class OptionSet(AbstractOptions):
@@ -20,12 +25,14 @@ class OptionSet(AbstractOptions):
     """Weights lead with [option, agent]."""
     options: tuple[Option, ...] = eqx.field(static=True)
     config: NetworkConfig = eqx.field(static=True)
+    view: View = eqx.field(static=True)
+    """What the policies see."""
+    primitives: Primitives = eqx.field(static=True)
+    """The actions they choose from."""
     max_steps: int = eqx.field(static=True)
     epsilon: float = eqx.field(static=True)
     fixed_last: bool = eqx.field(static=True)
     """Whether "terminate" is worth 0 by definition; else it is the network's last output."""
-    noop: int = eqx.field(static=True)
-    """The action that stands still."""
     margin: float = eqx.field(static=True)
     """By how much an action must be worth more than standing still, or than ending, to be taken."""
     still_ends: bool = eqx.field(static=True)
@@ -43,7 +50,8 @@ class OptionSet(AbstractOptions):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, "option agent"]:
-        return jax.vmap(lambda network: self._greedy(network, observation, action_mask))(self.network)
+        seen = self.view(agent_states, observation)
+        return jax.vmap(lambda network: self._greedy(network, seen, action_mask))(self.network)
 
     def actions_of(
         self,
@@ -57,17 +65,41 @@ class OptionSet(AbstractOptions):
         def answer(networks: Network, option: Int[Array, ""], *seen: Array) -> Int[Array, " agent"]:
             return self._greedy(jax.tree.map(lambda leaf: leaf[option], networks), *seen)
 
-        return where_needed(answer, self.network, option >= 0, option, observation, action_mask)
+        seen = self.view(agent_states, observation)
+        return where_needed(answer, self.network, option >= 0, option, seen, action_mask)
 
     def _greedy(
-        self, network: Network, observation: Shaped[Array, "agent *shape"], action_mask: Bool[Array, "agent action"]
+        self, network: Network, seen: Shaped[Array, "agent *seen"], action_mask: Bool[Array, "agent action"]
     ) -> Int[Array, " agent"]:
-        num_agents = observation.shape[0]
+        num_agents, noop = seen.shape[0], self.primitives.noop
         memory, begins = jnp.zeros((1, num_agents, 0)), jnp.ones((1, 1), bool)
-        _, values = apply_team(network, self.config, memory, observation[None, None], begins)
-        values, mask = values[0, 0], jnp.concatenate([action_mask, jnp.ones((num_agents, 1), bool)], axis=1)
+        _, values = apply_team(network, self.config, memory, seen[None, None], begins)
+        available = self.primitives.available(action_mask)
+        values, mask = values[0, 0], jnp.concatenate([available, jnp.ones((num_agents, 1), bool)], axis=1)
         if self.fixed_last:
             values = jnp.concatenate([values, jnp.zeros((num_agents, 1))], axis=1)
-        rests = jnp.isin(jnp.arange(values.shape[1]), jnp.array([self.noop, values.shape[1] - 1]))
+        rests = jnp.isin(jnp.arange(values.shape[1]), jnp.array([noop, values.shape[1] - 1]))
         best = greedy(jnp.where(rests, values, values - self.margin), mask)
-        return jnp.where(self.still_ends & (best == self.noop), values.shape[1] - 1, best)
+        best = jnp.where(self.still_ends & (best == noop), values.shape[1] - 1, best)
+        return self.primitives.in_env(best)
+
+    def play(
+        self, env: AbstractEnv, name: str, *, key: PRNGKeyArray | None = None, gif: Path | str | None = None
+    ) -> Rollout:
+        """Follow the option of this name from a state of random play; a GIF of it where a path is given."""
+        from cooptions.options.execution import play_option
+
+        return play_option(env, self, name, key=jax.random.key(0) if key is None else key, gif=gif)
+
+    def save(self, path: Path | str, env: AbstractEnv, *, key: PRNGKeyArray | None = None) -> None:
+        """Write a directory that `co.load_options` reads, with a card that says what each option does in `env`."""
+        from cooptions.options.sharing.storage import publish
+
+        publish(path, self, env, key=jax.random.key(0) if key is None else key)
+
+
+def init_policies(
+    env: AbstractEnv, view: View, config: NetworkConfig, num_outputs: int, *, key: PRNGKeyArray
+) -> Network:
+    """The untrained networks of one option's agents."""
+    return init_networks(env.num_agents, view.shape(env), config, num_outputs, key=key)

@@ -6,13 +6,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.discovery.discover import Evaluator
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, advance, select, start, uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
+from cooptions.options.sight import View
 from cooptions.types import TimeStep, restart
 
 
@@ -30,12 +30,12 @@ class OptionTask(AbstractWrapper[TaskState]):
 
     e is a weighted sum of eigenfunctions: plus or minus one of them for an eigenoption. A step may cost something, and
     each agent that does not stand still. The episode ends when all agents choose to terminate; one that does so alone
-    stands still. A time limit of the environment ends nothing here.
+    stands still. A time limit of the environment ends nothing here. Agents see what the option set's `View` shows.
     """
 
     env: AbstractEnv = eqx.field(static=True)
-    columns: tuple[int, ...] = eqx.field(static=True)
-    """The features that discovery knows."""
+    view: View = eqx.field(static=True)
+    """What the agents see."""
     step_cost: float = eqx.field(static=True)
     effort: float = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
@@ -54,6 +54,10 @@ class OptionTask(AbstractWrapper[TaskState]):
         return self.env.num_actions + 1
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        return (*self.env.action_names, "terminate")
+
+    @property
     def shaping_horizon(self) -> int:
         return 0
 
@@ -63,14 +67,14 @@ class OptionTask(AbstractWrapper[TaskState]):
 
     def value(self, inner: Any) -> Float[Array, ""]:
         """The eigenfunction at a state of the environment."""
-        return self.weights @ self.evaluate(self.env.agent_states(inner)[:, np.array(self.columns)])
+        return self.weights @ self.evaluate(self.env.agent_states(inner))
 
     def reset(self, key: PRNGKeyArray) -> tuple[TaskState, TimeStep]:
         index = jax.random.randint(key, (), 0, self.start_values.shape[0])
         begun = jax.tree.map(lambda leaf: leaf[index], self.starts)
         state = TaskState(begun.state, self.weights @ self.start_values[index], jnp.int32(0), jnp.float32(0.0))
-        timestep = begun.timestep
-        return state, restart(timestep.observation, self._with_terminate(timestep.action_mask), num_scores=2)
+        seen = self.view(self.agent_states(state), begun.timestep.observation)
+        return state, restart(seen, self._with_terminate(begun.timestep.action_mask), num_scores=2)
 
     def step(self, state: TaskState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[TaskState, TimeStep]:
         wants_end = action == self.env.num_actions
@@ -81,7 +85,7 @@ class OptionTask(AbstractWrapper[TaskState]):
         reward = jnp.where(ends, 0.0, value - state.value - cost)
         state = TaskState(inner, value, age, state.gain + reward)
         return state, TimeStep(
-            observation=timestep.observation,
+            observation=self.view(self.agent_states(state), timestep.observation),
             action_mask=self._with_terminate(timestep.action_mask),
             reward=reward,
             discount=1.0 - ends.astype(jnp.float32),

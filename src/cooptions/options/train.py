@@ -11,14 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray, Shaped
 
-from cooptions.discovery.discover import BLOCK, Discovery, Evaluator, Spectrum
+from cooptions.discovery.discover import BLOCK, Evaluator
+from cooptions.discovery.discovered import Discovered
 from cooptions.envs.base import AbstractEnv
-from cooptions.errors import require
+from cooptions.errors import require, require_number, require_whole
 from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner, QState
 from cooptions.options.base import Option
 from cooptions.options.option_set import OptionSet
+from cooptions.options.primitives import Primitives
+from cooptions.options.sight import Sight, View
 from cooptions.options.task import OptionTask, collect_starts, random_advance
+from cooptions.training.keys import stage_key
 from cooptions.training.loop import Metrics, train
 from cooptions.training.memory import require_fits
 from cooptions.training.progress import Progress
@@ -31,6 +35,9 @@ class OptionsConfig:
     learner: QConfig = field(
         default_factory=lambda: QConfig(discount=0.9, fixed_last=True, batch=256, capacity=20_000, anneal=True)
     )
+    sight: Sight = "relation"
+    """What option policies see: `relation`, the agents' states from each agent's place and nothing of the task, so that
+    they fit every task with the same agents, map and moves; or `observation`, what the task shows."""
     scale: Literal["gain", "variance"] = "gain"
     """What one unit of reward is: all there is to gain from a typical start, or a standard deviation of e."""
     step_cost: float = 0.125
@@ -54,10 +61,11 @@ class OptionsConfig:
     """How long that play lasts at most."""
 
     def __post_init__(self) -> None:
-        require(self.max_steps >= 1, f"options.max_steps must be at least 1, not {self.max_steps}")
-        require(self.num_starts >= 1, f"options.num_starts must be at least 1, not {self.num_starts}")
-        require(self.step_cost >= 0, f"options.step_cost must not be negative, not {self.step_cost}")
-        require(self.effort >= 0, f"options.effort must not be negative, not {self.effort}")
+        for name in ("max_steps", "num_starts", "start_steps"):
+            require_whole(f"options.{name}", getattr(self, name))
+        for name in ("step_cost", "effort", "margin"):
+            require_number(f"options.{name}", getattr(self, name), at_least=0)
+        require_number("options.epsilon", self.epsilon, at_least=0, at_most=1)
         require(not self.learner.network.recurrent, "options.learner.network: options have no memory")
 
 
@@ -75,7 +83,7 @@ OURS_FOR_PICTURES = OptionsConfig(learner=replace(_PICTURES, discount=0.9, fixed
 PAPER = OptionsConfig(
     learner=QConfig(double=False), scale="variance", step_cost=0.0, effort=0.0, margin=0.0, still_ends=False
 )
-"""The paper's table for Level-Based Foraging. It does not learn to terminate; see docs/options.md."""
+"""The paper's table for Level-Based Foraging. It does not learn to terminate; see docs/findings/option-training.md."""
 PAPER_FOR_PICTURES = replace(PAPER, learner=replace(_PICTURES, double=False))
 """The paper's table for Overcooked."""
 
@@ -148,24 +156,15 @@ def pace(
 
 
 def option_tasks(
-    env: AbstractEnv,
-    columns: tuple[int, ...],
-    config: OptionsConfig,
-    discovery: Discovery,
-    representation: Any,
-    spectrum: Spectrum,
-    options: tuple[Option, ...],
-    keys: Key[Array, " seed"],
+    env: AbstractEnv, found: Discovered, config: OptionsConfig, options: tuple[Option, ...], keys: Key[Array, " seed"]
 ) -> OptionTask:
     """The tasks of all options of what discovery has found, with seeds in front."""
-    evaluate = jax.jit(jax.vmap(discovery.evaluator))(representation, spectrum)
-    weights = option_weights(options, discovery.laplacian.num_eigenfunctions)
-    return tasks_on(env, columns, config, evaluate, weights, keys)
+    evaluate = jax.jit(jax.vmap(Discovered.evaluator))(found)
+    return tasks_on(env, config, evaluate, option_weights(options, found.num_eigenfunctions), keys)
 
 
 def tasks_on(
     env: AbstractEnv,
-    columns: tuple[int, ...],
     config: OptionsConfig,
     evaluate: Evaluator,
     weights: Float[Array, "option k"],
@@ -178,7 +177,7 @@ def tasks_on(
     )
 
     def values(state: Any) -> Float[Array, "seed start k"]:
-        joint = jax.vmap(jax.vmap(env.agent_states))(state)[..., np.array(columns)]
+        joint = jax.vmap(jax.vmap(env.agent_states))(state)
         return jax.jit(jax.vmap(values_at))(evaluate, joint)
 
     start_values = values(starts.state)
@@ -187,7 +186,7 @@ def tasks_on(
         weights /= jax.vmap(available_gain)(start_values, weights)[..., None]
     return OptionTask(
         env=env,
-        columns=columns,
+        view=View.of(env, config.sight),
         step_cost=config.step_cost,
         effort=config.effort,
         max_steps=config.max_steps,
@@ -204,7 +203,7 @@ def values_at(evaluate: Evaluator, joint: Shaped[Array, "state agent feature"]) 
     return jax.lax.map(evaluate, joint, batch_size=BLOCK)
 
 
-def train_options(
+def train_option_networks(
     config: OptionsConfig,
     tasks: OptionTask,
     keys: Key[Array, " seed"],
@@ -222,23 +221,24 @@ def train_options(
         keys,
         name="options",
         num_steps=config.learner.num_updates,
-        chunk_steps=max(1, config.learner.num_updates // 50),
+        log_steps=max(1, config.learner.num_updates // 50),
         directory=directory,
         progress=progress,
     )
     return trained.state.network
 
 
-def option_set(config: OptionsConfig, network: Network, options: tuple[Option, ...], noop: int) -> OptionSet:
+def option_set(config: OptionsConfig, network: Network, options: tuple[Option, ...], env: AbstractEnv) -> OptionSet:
     """Trained policies as options; further axes of the weights in front, such as seeds, stay in front."""
     return OptionSet(
+        view=View.of(env, config.sight),
+        primitives=Primitives.of(env),
         network=network,
         options=options,
         config=config.learner.network,
         max_steps=config.max_steps,
         epsilon=config.epsilon,
         fixed_last=config.learner.fixed_last,
-        noop=noop,
         margin=config.margin,
         still_ends=config.still_ends,
     )
@@ -249,3 +249,32 @@ def diverged(options: OptionSet) -> tuple[str, ...]:
     leaves = [np.asarray(leaf).reshape(options.num_options, -1) for leaf in jax.tree.leaves(options.network)]
     finite = np.all([np.isfinite(leaf).all(axis=1) for leaf in leaves], axis=0)
     return tuple(option.name for option, good in zip(options.options, finite, strict=True) if not good)
+
+
+def train_options(
+    env: AbstractEnv,
+    found: Discovered,
+    config: OptionsConfig | None = None,
+    *,
+    key: PRNGKeyArray,
+    directory: Path | str | None = None,
+    progress: Progress | bool = False,
+) -> OptionSet:
+    """Train a joint option for each eigenfunction, upwards (`+e1`) and downwards (`-e1`).
+
+    With a `directory`, training goes on from its last checkpoint there.
+
+        options = co.train_options(env, found, key=key)
+        options.play(env, "+e1", key=key)
+    """
+    config = config or recipe("ours", env)
+    options = eigenoptions(env.num_agents, found.num_eigenfunctions)
+    lead = jax.tree.map(lambda leaf: leaf[None], found)
+    networks = train_option_networks(
+        config,
+        option_tasks(env, lead, config, options, stage_key(key, "starts")[None]),
+        stage_key(key, "options")[None],
+        directory=None if directory is None else Path(directory),
+        progress=Progress.of(progress),
+    )
+    return option_set(config, jax.tree.map(lambda leaf: leaf[0], networks), options, env)

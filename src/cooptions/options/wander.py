@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.options.base import AbstractOptions, Option
+from cooptions.options.base import OPTION_SOURCES, AbstractOptions, Option
 
 
 class RandomPlay(AbstractOptions):
@@ -24,10 +24,11 @@ class RandomPlay(AbstractOptions):
         return jnp.zeros(self.members.shape, jnp.int32)
 
 
+@OPTION_SOURCES.register("wander")
 def wandering_options(env: AbstractEnv, *, max_steps: int = 10) -> RandomPlay:
     """The control: one option, by which the team leaves its policy together and goes nowhere in particular.
 
-    With 10 steps it leads a team for as large a share of training as discovered options do (docs/learning.md).
+    With 10 steps it leads a team for as large a share of training as discovered options do (docs/findings/meeting.md).
     """
     wander = Option("wander", (True,) * env.num_agents, env.num_agents)
     return RandomPlay(options=(wander,), max_steps=max_steps)

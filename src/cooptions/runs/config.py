@@ -3,34 +3,35 @@
 import dataclasses
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, get_args
-from zlib import crc32
 
 import jax
+import numpy as np
 from jaxtyping import Array, Float, Key
 
-from cooptions.files import Json, config_json, file_digest
-from cooptions.runs.directory import RunDirectory
 from cooptions.discovery.discover import Discovery
-from cooptions.envs import AbstractEnv, make_env
-from cooptions.errors import ArtifactError, require
-from cooptions.discovery.laplacian import Basis, Laplacian, Nystrom
-from cooptions.learners import Learner
-from cooptions.learners.exploration import ChoiceConfig
-from cooptions.learners.networks import NetworkConfig
-from cooptions.learners.ppo import DrawingConfig
+from cooptions.discovery.laplacian.base import AbstractLaplacian
+from cooptions.discovery.laplacian.canonical import Basis
+from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.discovery.representations.base import AbstractRepresentation
+from cooptions.discovery.representations.hit import Hit
+from cooptions.discovery.walks import WalkConfig, kept_columns
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.scenarios import make_env
+from cooptions.envs.team import Team
+from cooptions.errors import ArtifactError, require, require_whole
+from cooptions.files import Json, decode, differences, encode, file_digest
+from cooptions.learners.base import LearnerConfig
 from cooptions.learners.learn import Learning, metric_names, scores_by_metric
 from cooptions.learners.q_learning import QConfig
-from cooptions.scores.statistics import Scores
 from cooptions.options.base import Option
 from cooptions.options.macro import MacroConfig
 from cooptions.options.train import OptionsConfig, eigenoptions
-from cooptions.discovery.representations import Hit, Representation
-from cooptions.envs.team import Team
-from cooptions.discovery.representations.disentangle import CmiConfig
-from cooptions.discovery.representations.distance import DistanceConfig
-from cooptions.discovery.representations.fermat import FermatConfig
-from cooptions.discovery.walks import WalkConfig, kept_columns
+from cooptions.runs.directory import RunDirectory
+from cooptions.scores.statistics import Scores
+from cooptions.training.keys import stage_key
+
+MOST_SEEDS = 10_000
+"""All of them are trained in one program."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class LearningConfig:
 
     name: str = "iql"
     """What tables and curves call it."""
-    learner: Learner = field(default_factory=QConfig)
+    learner: LearnerConfig = field(default_factory=QConfig)
     macro: MacroConfig | None = None
     """How joint options enter the task; without, there are none."""
     evaluations: int = 50
@@ -54,14 +55,16 @@ class LearningConfig:
             1 <= self.evaluations <= updates,
             f"learning.evaluations must be between 1 and the {updates} updates of training, not {self.evaluations}",
         )
-        require(self.episodes >= 1, f"learning.episodes must be at least 1, not {self.episodes}")
+        require_whole("learning.episodes", self.episodes, at_most=1_000_000)
 
     @property
     def stage(self) -> Learning:
         """What is trained."""
         return Learning(self.learner.build(), self.evaluations, self.episodes)
 
-    def scores(self, env: AbstractEnv, scenario: str, values: Float[Array, "seed evaluation episode score"]) -> list[Scores]:
+    def scores(
+        self, env: AbstractEnv, scenario: str, values: Float[Array, "seed evaluation episode score"]
+    ) -> list[Scores]:
         """What was scored in an environment, one object for each metric."""
         return scores_by_metric(self.name, scenario, self.stage.steps, metric_names(env), values)
 
@@ -77,9 +80,9 @@ class Config:
     seeds: int = 1
     """How many seeds run side by side. They share a program: a seed's bits depend on this number."""
     walk: WalkConfig = field(default_factory=WalkConfig)
-    representation: Representation = field(default_factory=Hit)
+    representation: AbstractRepresentation = field(default_factory=Hit)
     """How the team's states become z. `--representation NAME` chooses another."""
-    laplacian: Laplacian = field(default_factory=Nystrom)
+    laplacian: AbstractLaplacian = field(default_factory=Nystrom)
     """How eigenfunctions of z are found. `--laplacian NAME` chooses another."""
     basis: Basis = "symmetric"
     """Within equal eigenvalues: all features together first (`symmetric`), or one feature at a time (`axes`)."""
@@ -89,8 +92,11 @@ class Config:
     """How the task is learned. `--method LEARNER` or `--method LEARNER+DISCOVERY` chooses another way."""
 
     def __post_init__(self) -> None:
-        require(self.seeds >= 1, f"seeds must be at least 1, not {self.seeds}")
-        require(self.seed >= 0, f"seed must be at least 0, not {self.seed}")
+        require_whole("seeds", self.seeds, at_most=MOST_SEEDS)
+        require_whole("seed", self.seed, at_least=0, at_most=2**32 - self.seeds)
+        if self.discovers and self.learning.macro is not None:
+            there = 2 * self.laplacian.num_eigenfunctions
+            require_whole("macro.num_options", self.learning.macro.num_options, at_least=0, at_most=there)
         wanted = self.learning.macro.discoveries if self.learning.macro else 0
         require(
             wanted <= self.seeds, f"macro.discoveries must be at most {self.seeds}, the number of seeds, not {wanted}"
@@ -133,13 +139,14 @@ class Config:
 
     def keys(self, stage: str) -> Key[Array, " seed"]:
         """One key per seed for a stage: its own, so that a new stage changes no other's numbers."""
-        roots = jax.vmap(jax.random.key)(self.seed + jax.numpy.arange(self.seeds))
-        return jax.vmap(lambda root: jax.random.fold_in(root, crc32(stage.encode())))(roots)
+        numbers = np.arange(self.seed, self.seed + self.seeds, dtype=np.uint64).astype(np.uint32)
+        roots = jax.vmap(jax.random.key)(jax.numpy.asarray(numbers))
+        return jax.vmap(lambda root: stage_key(root, stage))(roots)
 
     def stage_config(self, *fields: str) -> Json:
         """What a stage depends on: scenario, seeds, and these fields; and what the scenario's name leaves open, which a
         later version may set otherwise; and the hashes of files that it names, if any."""
-        whole = config_json(self) | {"env": plain_fields(self.env)}
+        whole = encode(self) | {"env": plain_fields(self.env)}
         macro = self.learning.macro if "learning" in fields else None
         files = {str(path): file_digest(path) for path in (*self.env.files, *(macro.files if macro else ()))}
         found = {name: whole[name] for name in ("scenario", "env", "seed", "seeds", *fields)}
@@ -147,48 +154,37 @@ class Config:
 
 
 def plain_fields(env: AbstractEnv) -> Json:
-    """The fields of an environment that are numbers or words."""
+    """The fields of an environment that are numbers or words, and the rules that apply where they leave some open."""
     fields = dataclasses.fields(env) if dataclasses.is_dataclass(env) else ()
     values = {field.name: getattr(env, field.name) for field in fields}
-    return {name: value for name, value in values.items() if isinstance(value, str | int | float)}
+    return {name: value for name, value in values.items() if isinstance(value, str | int | float)} | env.task_rules
 
 
-def config_of_run(run: RunDirectory) -> Config:
-    """The configuration that a run directory was made with, as far as its stages go."""
+def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
+    """The configuration that a run directory was made with, as far as its stages go.
+
+    A scenario or part from outside the package is imported only if it is trusted: a directory may be a stranger's.
+    """
     known: Json = {}
     for stage in sorted(run.configs.values(), key=lambda stage: stage["seeds"]):  # more may learn than discover
         known |= stage
     if not known:
         raise ArtifactError(f"{run.path}: no run was made here")
+    where = f"{run.file('config.json')}: configuration"
+    scenario = known.get("scenario")
+    if isinstance(scenario, str) and ":" in scenario and not trust:
+        raise ArtifactError(
+            f"{where}.scenario is {scenario!r}, code from outside, which a file cannot ask to run: if you know it, "
+            f"say --trust, or trust=True"
+        )
     named = {name: value for name, value in known.items() if name not in ("env", "files")}
-    return read_config({"type": "Config", **named})
+    config = decode(Config, {**encode(Config(scenario="")), **named}, where, trust=trust)
+    if changes := env_differences(known.get("env", {}), plain_fields(config.env)):
+        raise ArtifactError(f"{run.path}: {config.scenario} was another environment when it was made: {changes}")
+    return config
 
 
-def read_config(value: Any) -> Any:
-    """The inverse of `config_json`."""
-    if isinstance(value, list):
-        return tuple(read_config(item) for item in value)
-    if not isinstance(value, dict):
-        return value
-    kind = {cls.__name__: cls for cls in _CLASSES}.get(value["type"])
-    if kind is None:
-        raise ArtifactError(f"config.json: unknown part {value['type']!r}: it was made by another version")
-    return kind(**{name: read_config(item) for name, item in value.items() if name != "type"})
-
-
-_CLASSES = (
-    Config,
-    WalkConfig,
-    *get_args(Representation),
-    *get_args(Laplacian),
-    DistanceConfig,
-    FermatConfig,
-    CmiConfig,
-    OptionsConfig,
-    LearningConfig,
-    MacroConfig,
-    *get_args(Learner),
-    ChoiceConfig,
-    DrawingConfig,
-    NetworkConfig,
-)
+def env_differences(there: Json, here: Json) -> str:
+    """Where the fields of two environments differ. A field that only one has is left out: one version may be newer."""
+    shared = [name for name in there if name in here]
+    return "; ".join(differences({name: there[name] for name in shared}, {name: here[name] for name in shared}))

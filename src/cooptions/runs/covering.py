@@ -6,28 +6,27 @@ found the eigenfunctions to be much alike. This is the repeated kind, and measur
 
 import math
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, Real, Shaped
 
-from cooptions.runs.directory import RunDirectory, open_run
-from cooptions.runs.config import Config
-from cooptions.discovery.discover import Discovery, Spectrum
+from cooptions.discovery.discovered import Discovered
+from cooptions.discovery.oracles.distances import spread
+from cooptions.discovery.walks import Walk, walk_seeds
+from cooptions.envs.team import Team
 from cooptions.errors import require
 from cooptions.learners.exploration import ChoiceConfig, choose
 from cooptions.options.macro import MacroEnv
 from cooptions.options.option_set import OptionSet
-from cooptions.discovery.oracles.distances import spread
+from cooptions.runs.config import Config
+from cooptions.runs.directory import RunDirectory, open_run
+from cooptions.runs.run import Run
+from cooptions.runs.stages import stage_configs
 from cooptions.training.progress import Progress
-from cooptions.envs.team import Team
-from cooptions.runs.stages import options_stage, representation_stage, spectrum_stage, stage_configs, walk_stage
 from cooptions.types import Feature, TimeStep
-from cooptions.discovery.walks import Walk, walk
 
 NUM_COMMON = 4096
 """States at which the eigenfunctions of different cycles are compared."""
@@ -74,8 +73,7 @@ class Cycle:
 
     config: Config
     """That of the run, for one seed and a single eigenfunction."""
-    representation: Any
-    spectrum: Spectrum
+    found: Discovered
     options: OptionSet
     """Those of this cycle, after those of the earlier ones."""
     coverage: Coverage
@@ -85,10 +83,6 @@ class Cycle:
     """The eigenfunction there."""
     cosines: Float[np.ndarray, " earlier"]
     """Of these values with those of every earlier cycle, without their means."""
-
-    def eigenfunctions(self, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " k"]:
-        """The eigenfunction at one joint state, as a vector of one."""
-        return self.config.discovery.eigenfunctions(self.representation, self.spectrum, agent_states)
 
 
 @dataclass(frozen=True)
@@ -114,48 +108,51 @@ def ceo_cycles(config: Config, ceo: CeoConfig, directory: Path, progress: Progre
     cycles: list[Cycle] = []
     with open_run(directory, {"ceo": {"option_share": ceo.option_share}}) as outer:
         for number in range(1, ceo.num_cycles + 1):
-            with open_run(outer.file(f"cycle-{number}"), stage_configs(single, "options")) as run:
-                cycles.append(_cycle(single, ceo, cycles, run, progress))
+            with open_run(outer.file(f"cycle-{number}"), stage_configs(single, "options")) as place:
+                known = cycles[-1].options if cycles else None
+                cycles.append(_cycle(CoveringRun(single, place, progress, ceo, known, number), cycles))
         _summarise(outer, cycles)
     return cycles
 
 
-def _cycle(config: Config, ceo: CeoConfig, earlier: list[Cycle], run: RunDirectory, progress: Progress) -> Cycle:
-    """One cycle: a walk, its representation and first eigenfunction, and the options that follow it."""
-    number = len(earlier) + 1
-    known = earlier[-1].options if earlier else None
-    walked = _walk(config, ceo, known, number, run, progress)
-    representation, spectrum, found = (
-        jax.tree.map(lambda leaf: leaf[0], stage(config, run, progress))
-        for stage in (representation_stage, spectrum_stage, options_stage)
-    )
-    options = numbered(found, number)
-    common = earlier[0].common if earlier else _some_states(walked, config.seed)
-    values = np.asarray(_first_eigenfunction(config.discovery, representation, spectrum, jnp.asarray(common)))
+class CoveringRun(Run):
+    """One cycle: it walks with the options of the earlier cycles."""
+
+    def __init__(
+        self,
+        config: Config,
+        directory: RunDirectory,
+        progress: Progress,
+        ceo: CeoConfig,
+        known: OptionSet | None,
+        number: int,
+    ) -> None:
+        super().__init__(config, directory, progress)
+        self.ceo, self.known, self.number = ceo, known, number
+
+    def make_walk(self) -> Walk:
+        """At random, and from the second cycle on with the options that are known."""
+        if self.known is None:
+            return super().make_walk()
+        env, policy = MacroEnv(self.config.env, self.known, foresight=False), TeamDraw(self.ceo.option_share)
+        keys = self.config.keys(f"walk {self.number}")
+        return walk_seeds(env, self.config.walk, keys, policy=policy, progress=self.progress)
+
+
+def _cycle(run: CoveringRun, earlier: list[Cycle]) -> Cycle:
+    """A walk, its representation and first eigenfunction, and the options that follow it."""
+    found = run.found.seed(0)
+    options = numbered(jax.tree.map(lambda leaf: leaf[0], run.options), run.number)
+    common = earlier[0].common if earlier else _some_states(run.walk, run.config.seed)
+    values = np.asarray(jax.jit(Discovered.at)(found.on_kept(), jnp.asarray(common)))[:, 0]
     return Cycle(
-        config=config,
-        representation=representation,
-        spectrum=spectrum,
-        options=options if known is None else join(known, options),
-        coverage=coverage(config.team, walked),
+        config=run.config,
+        found=found,
+        options=options if run.known is None else join(run.known, options),
+        coverage=coverage(run.config.team, run.walk),
         common=common,
         values=values,
         cosines=cosines(np.stack([*(cycle.values for cycle in earlier), values])),
-    )
-
-
-def _walk(
-    config: Config, ceo: CeoConfig, options: OptionSet | None, number: int, run: RunDirectory, progress: Progress
-) -> Walk:
-    """The walk of a cycle: at random, and from the second on with the options that are known."""
-    if options is None:
-        return walk_stage(config, run, progress)
-    env, policy = MacroEnv(config.env, options, foresight=False), TeamDraw(ceo.option_share)
-    keys = config.keys(f"walk {number}")
-    return run.stage(
-        "walk",
-        lambda: walk(env, config.walk, keys, policy=policy, progress=progress),
-        lambda arrays: Walk(**arrays),
     )
 
 
@@ -174,13 +171,6 @@ def join(first: OptionSet, second: OptionSet) -> OptionSet:
     """One set with the options of two, which were trained alike."""
     network = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first.network, second.network)
     return replace(first, network=network, options=first.options + second.options)
-
-
-@partial(jax.jit, static_argnums=0)
-def _first_eigenfunction(
-    discovery: Discovery, representation: Any, spectrum: Spectrum, joint: Shaped[Array, "state agent feature"]
-) -> Float[Array, " state"]:
-    return jax.vmap(discovery.evaluator(representation, spectrum))(joint)[:, 0]
 
 
 def cosines(values: Real[np.ndarray, "cycle state"]) -> Float[np.ndarray, " earlier"]:
@@ -233,5 +223,5 @@ def _summarise(run: RunDirectory, cycles: list[Cycle]) -> None:
         options=[option.name for option in cycles[-1].options.options],
         cosines=[cycle.cosines.round(4).tolist() for cycle in cycles],
         coverage=[asdict(cycle.coverage) for cycle in cycles],
-        eigenvalues=[float(cycle.spectrum.canonical.eigenvalues[0]) for cycle in cycles],
+        eigenvalues=[float(cycle.found.eigenvalues[0]) for cycle in cycles],
     )

@@ -9,22 +9,26 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float, Key
 
-from cooptions.runs.directory import RunDirectory
-from cooptions.runs.config import Config
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError, ConfigError, require
-from cooptions.scores.statistics import Scores, load_scores, save_scores
+from cooptions.files import Json
 from cooptions.learners.learn import evaluate
-from cooptions.training.progress import Progress
-from cooptions.runs.stages import learning_stage, task_env
+from cooptions.runs.config import env_differences
+from cooptions.runs.directory import RunDirectory, read_run
+from cooptions.runs.run import Run
+from cooptions.scores.statistics import Scores, load_scores, save_scores
 
 
-def write_scores(config: Config, run: RunDirectory, progress: Progress) -> list[Scores]:
+def write_scores(run: Run) -> list[Scores]:
     """Write what every seed scored over training, one file a metric."""
-    _, values = learning_stage(config, run, progress)
+    config, (_, values) = run.config, run.learning
     scores = config.learning.scores(config.env, config.scenario, values)
-    for each in scores:
-        save_scores(run.file("scores", f"{each.metric}.safetensors"), each)
+    files = [run.directory.file("scores", f"{each.metric}.safetensors") for each in scores]
+    for each, path in zip(scores, files, strict=True):
+        if problem := run.directory.problem("learning", path):
+            run.progress.warn(f"{path}: {problem}; it is written again")
+        save_scores(path, each)
+    run.directory.seal("learning", files)
     return scores
 
 
@@ -33,6 +37,8 @@ def read_scores(path: Path) -> list[Scores]:
     files = sorted((path / "scores").glob("*.safetensors"))
     if not files:
         raise ArtifactError(f"{path}: no scores; `cooptions train PRESET --out {path}` makes them")
+    if (path / "config.json").exists():  # scores may also be copied from their run
+        read_run(path).verify_sealed("learning", "scores/")
     return [load_scores(file) for file in files]
 
 
@@ -47,28 +53,37 @@ def scores_to_compare(paths: Sequence[Path], metric: str, names: Sequence[str] =
         if wanted not in scores:
             raise ConfigError(f"metric: {path} has no {wanted!r}; there are {', '.join(scores)}")
         chosen.append(replace(scores[wanted], name=names[index]) if names else scores[wanted])
+    _require_same_env(paths, chosen)
     twice = {(each.name, each.scenario) for each in chosen if _count(chosen, each) > 1}
     require(not twice, f"names: several runs are called {', '.join(sorted(name for name, _ in twice))}; give --names")
     return chosen
+
+
+def _require_same_env(paths: Sequence[Path], scores: Sequence[Scores]) -> None:
+    """Refuse runs in which one scenario's name stands for different environments."""
+    first: dict[str, tuple[Path, Json]] = {}
+    for path, each in zip(paths, scores, strict=True):
+        env = RunDirectory(path).configs.get("learning", {}).get("env", {})
+        other, known = first.setdefault(each.scenario, (path, env))
+        changes = env_differences(known, env)
+        require(not changes, f"{path}: {each.scenario} is not the environment that it is in {other}: {changes}")
 
 
 def _count(scores: Sequence[Scores], one: Scores) -> int:
     return sum((each.name, each.scenario) == (one.name, one.scenario) for each in scores)
 
 
-def evaluate_run(
-    config: Config, run: RunDirectory, num_episodes: int, keys: Key[Array, " seed"], progress: Progress
-) -> list[Scores]:
+def evaluate_run(run: Run, num_episodes: int, keys: Key[Array, " seed"]) -> list[Scores]:
     """Let every seed's final policy play fresh episodes."""
-    if "learning" not in run.manifest:
-        raise ArtifactError(f"{run.path}: nothing was learned here; `cooptions train` does it")
-    policy, _ = learning_stage(config, run, progress)
-    envs, stage = task_env(config, run, progress), config.learning.stage
+    config = run.config
+    if not run.has("learning"):
+        raise ArtifactError(f"{run.directory.path}: nothing was learned here; `cooptions train` does it")
+    (policy, _), stage = run.learning, config.learning.stage
 
     @jax.jit
     def play(policy: Any, envs: AbstractEnv, keys: Key[Array, " seed"]) -> Float[Array, "seed episode score"]:
         one_seed = partial(evaluate, stage.learner, num_episodes=num_episodes)
         return jax.vmap(lambda policy, env, key: one_seed(policy, env, key=key))(policy, envs, keys)
 
-    values = play(policy, envs, keys)[:, None]
+    values = play(policy, run.task, keys)[:, None]
     return config.learning.scores(config.env, config.scenario, values)

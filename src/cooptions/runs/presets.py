@@ -1,85 +1,22 @@
-"""Named configurations. Any scenario is a preset too, with the paper's settings."""
+"""Named configurations: presets, any scenario with the paper's settings, and the parts that can be swapped by name."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
-from cooptions.runs.config import Config, LearningConfig
+from cooptions.discovery.laplacian.base import LAPLACIANS
+from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.discovery.representations.base import REPRESENTATIONS
+from cooptions.discovery.walks import WalkConfig
 from cooptions.envs.base import AbstractEnv
-from cooptions.discovery.laplacian import LAPLACIANS, Allo, Kronecker, Nystrom
-from cooptions.learners import Learner
-from cooptions.learners.networks import NetworkConfig
-from cooptions.learners.ppo import PpoConfig
-from cooptions.learners.q_learning import QConfig
+from cooptions.errors import ConfigError, require
+from cooptions.learners.base import LEARNERS, LearnerConfig
+from cooptions.options.base import OPTION_SOURCES
 from cooptions.options.macro import MacroConfig
 from cooptions.options.train import OURS, RECIPES, recipe
-from cooptions.discovery.representations import REPRESENTATIONS, Cmi, Hit, Mask, RawJoint, Scalar
-from cooptions.discovery.representations.n_distance import Domain
-from cooptions.runs.stages import GIVEN
-from cooptions.discovery.walks import WalkConfig
-
-IQL = QConfig(
-    steps=20_000_000,
-    rollout=20,
-    batch=128,
-    capacity=100_000,  # 5000 sequences
-    learning_rate=5e-4,
-    anneal=True,
-    epsilon_evaluation=0.05,
-    network=NetworkConfig(hidden=(128, 128), recurrent=True, shared=True, half=True),
-)
-"""The paper's table for Level-Based Foraging."""
-IQL_FOR_PICTURES = QConfig(
-    steps=10_000_000,
-    num_envs=16,
-    batch=128,
-    capacity=100_000,
-    learning_starts=1000,
-    learning_rate=5e-4,
-    anneal=True,
-    max_gradient_norm=10.0,
-    network=NetworkConfig(hidden=(128, 128), channels=(32, 32, 32), shared=True, half=True),
-)
-"""The paper's table for Overcooked, but for the target network, which is copied every 10 updates as in foraging, not
-every 100: see docs/learning.md."""
-_PPO = PpoConfig(steps=20_000_000, evaluation="sampled")
-_PPO_FOR_PICTURES = PpoConfig(
-    steps=10_000_000,
-    rollout=256,
-    minibatches=16,
-    learning_rate=5e-4,
-    network=NetworkConfig(hidden=(64, 64), channels=(32, 32, 32), shared=True),
-)
-
-
-def apart(learner: QConfig) -> QConfig:
-    """The same with a network for each agent."""
-    return replace(learner, network=replace(learner.network, shared=False))
-
-
-def normalised(learner: QConfig) -> QConfig:
-    """The same with layer normalisation."""
-    return replace(learner, network=replace(learner.network, normalised=True))
-
-
-def summed(learner: QConfig) -> QConfig:
-    """The same by the sum of the agents' values: VDN."""
-    return replace(learner, mixer="sum")
-
-
-LEARNERS: dict[str, tuple[Learner, Learner]] = {
-    "iql": (IQL, IQL_FOR_PICTURES),
-    "vdn": (summed(IQL), summed(IQL_FOR_PICTURES)),
-    "iql-ns": (apart(IQL), apart(IQL_FOR_PICTURES)),
-    "vdn-ns": (apart(summed(IQL)), apart(summed(IQL_FOR_PICTURES))),
-    "iql-ln": (normalised(IQL), normalised(IQL_FOR_PICTURES)),
-    "vdn-ln": (normalised(summed(IQL)), normalised(summed(IQL_FOR_PICTURES))),
-    "ippo": (_PPO, _PPO_FOR_PICTURES),
-    "mappo": (replace(_PPO, critic="joint"), replace(_PPO_FOR_PICTURES, critic="joint")),
-}
-"""Ways to learn a task, for environments that show vectors and for those that show pictures. Agents share a network,
-but for `-ns` ("not shared", as others call it); `-ln` have layer normalisation."""
+from cooptions.parts import nearest
+from cooptions.runs.config import Config, LearningConfig
+from cooptions.runs.paper import FAMILY_PARTS, IQL, METHODS, TEAM_LEARNERS, Parts
 
 PRESETS: dict[str, Config] = {
     "quick": Config(
@@ -91,83 +28,88 @@ PRESETS: dict[str, Config] = {
     ),
 }
 
-Parts = dict[str, Any]
-"""Fields of a configuration, and what they become."""
 
-FAMILY_PARTS: dict[str, Parts] = {"overcooked": {"laplacian": Nystrom(num_eigenfunctions=20)}}
-"""What the paper sets otherwise for a whole family of scenarios."""
+@dataclass(frozen=True)
+class LearnerRecipe:
+    """A learner by name, with some of its fields set otherwise: what it is in full depends on the environment."""
 
+    name: str
+    fields: tuple[tuple[str, Any], ...] = ()
 
-def always(**parts: Any) -> Callable[[Config], Parts]:
-    """The same parts in every configuration."""
-    return lambda _: parts
-
-
-def as_in_paper(kind: type[Cmi] | type[Scalar]) -> Callable[[Config], Parts]:
-    """A distance by the paper's table, which has a column for foraging and one for Overcooked."""
-
-    def parts(config: Config) -> Parts:
-        column: Domain = "overcooked" if config.env.shows_pictures else "lbf"
-        return {"representation": kind.paper(column), "laplacian": Allo()}
-
-    return parts
+    def for_env(self, env: AbstractEnv) -> LearnerConfig:
+        """Its configuration, for what the environment shows: vectors or pictures."""
+        known = TEAM_LEARNERS.get(self.name)
+        config = known[env.shows_pictures] if known else LEARNERS[self.name]()
+        names = type(config).__dataclass_fields__
+        for name, _ in self.fields:
+            require(name in names, f"{self.name}: no field {name!r}; {nearest(name, tuple(names))}")
+        return replace(config, **dict(self.fields))
 
 
-METHODS: dict[str, Callable[[Config], Parts]] = {
-    "iaro": always(representation=Cmi(), laplacian=Allo()),
-    "iaro-scalar": always(representation=Scalar(), laplacian=Allo()),
-    "iaro-paper": as_in_paper(Cmi),
-    "iaro-scalar-paper": as_in_paper(Scalar),
-    "mask": always(representation=Mask(), laplacian=Nystrom()),
-    "hit": always(representation=Hit(), laplacian=Nystrom()),
-    "rjs": always(representation=RawJoint(), laplacian=Allo(), basis="learned"),
-    "kron": always(representation=RawJoint(), laplacian=Kronecker(single=Allo()), basis="learned"),
-}
-"""Ways of discovery, as the parts they set in a configuration: the paper's two, ours, and its two baselines."""
+def learner_names() -> tuple[str, ...]:
+    """Everything that a method may begin with."""
+    return (*TEAM_LEARNERS, *(name for name in LEARNERS.names() if name not in TEAM_LEARNERS))
 
 
 def learning(learner: str, env: AbstractEnv, options: str = "", macro: MacroConfig | None = None) -> LearningConfig:
     """How a task is learned by a learner of this name, alone or with options."""
     name = f"{learner}+{options}" if options else learner
-    return LearningConfig(name, LEARNERS[learner][env.shows_pictures], macro)
+    return LearningConfig(name, LearnerRecipe(learner).for_env(env), macro)
 
 
-def learning_parts(learner: str, discovery: str, config: Config) -> Parts:
-    """The parts of a configuration for `LEARNER+DISCOVERY`: the task is learned with options found that way."""
-    return {**METHODS[discovery](config), "learning": learning(learner, config.env, discovery, MacroConfig())}
+def discovery_parts(method: str, config: Config) -> Parts:
+    """The parts of a way of discovery."""
+    if method not in METHODS:
+        raise ConfigError(f"method: unknown {method!r}; {nearest(method, tuple(METHODS))}")
+    return METHODS[method](config)
 
 
-def given_parts(learner: str, option_set: str, config: Config) -> Parts:
-    """The same for `LEARNER+SET`, with a set of options that needs no discovery."""
-    return {"learning": learning(learner, config.env, option_set, MacroConfig(option_set=option_set))}
+def learning_parts(method: str, config: Config) -> Parts:
+    """The parts of `LEARNER`, or of `LEARNER+OPTIONS`: options found by a method of discovery, or of a source."""
+    learner, _, options = method.partition("+")
+    if learner not in learner_names() and ":" not in learner:
+        raise ConfigError(f"method: unknown {method!r}; {nearest(method, method_names())}")
+    if not options:
+        return {"learning": learning(learner, config.env)}
+    if options in METHODS:
+        return {**METHODS[options](config), "learning": learning(learner, config.env, options, MacroConfig())}
+    if options not in OPTION_SOURCES and ":" not in options:
+        raise ConfigError(f"method: unknown {method!r}; {nearest(method, method_names())}")
+    return {"learning": learning(learner, config.env, options, MacroConfig(option_set=options))}
 
 
-Swaps = dict[str, dict[str, Callable[[Config], Parts]]]
+def method_names() -> tuple[str, ...]:
+    """Every learner, and `+` with every kind of options it may be given."""
+    return (*learner_names(), *(f"{learner_names()[0]}+{name}" for name in (*METHODS, *OPTION_SOURCES.names())))
+
+
+def recipe_parts(name: str, config: Config) -> Parts:
+    """The parts of a recipe by which options are trained."""
+    if name not in RECIPES:
+        raise ConfigError(f"options: unknown {name!r}; {nearest(name, tuple(RECIPES))}")
+    return {"options": recipe(name, config.env)}
+
+
+@dataclass(frozen=True)
+class Swap:
+    """What `--NAME VALUE` exchanges in a configuration; flags of the new part can follow."""
+
+    names: Callable[[], tuple[str, ...]]
+    parts: Callable[[str, Config], Parts]
+
+
+Swaps = dict[str, Swap]
 
 DISCOVERY_SWAPS: Swaps = {
-    "method": METHODS,
-    "representation": {name: always(representation=kind()) for name, kind in REPRESENTATIONS.items()},
-    "laplacian": {name: always(laplacian=kind()) for name, kind in LAPLACIANS.items()},
+    "method": Swap(lambda: tuple(METHODS), discovery_parts),
+    "representation": Swap(REPRESENTATIONS.names, lambda name, _: {"representation": REPRESENTATIONS[name]()}),
+    "laplacian": Swap(LAPLACIANS.names, lambda name, _: {"laplacian": LAPLACIANS[name]()}),
 }
-"""What `--SWAP NAME` changes in a configuration; the flags of the new part can follow."""
-
-OPTION_SWAPS: Swaps = {
-    "options": {name: lambda config, name=name: {"options": recipe(name, config.env)} for name in RECIPES}
-}
-"""The same where options are trained."""
-
-LEARNING_SWAPS: Swaps = (
-    DISCOVERY_SWAPS
-    | OPTION_SWAPS
-    | {
-        "method": {
-            **{name: lambda config, name=name: {"learning": learning(name, config.env)} for name in LEARNERS},
-            **{f"{name}+{found}": partial(learning_parts, name, found) for name in LEARNERS for found in METHODS},
-            **{f"{name}+{given}": partial(given_parts, name, given) for name in LEARNERS for given in GIVEN},
-        }
-    }
-)
-"""And where a task is learned: a method is a learner, alone or with options from a method of discovery."""
+"""Where a run ends with a discovery."""
+OPTION_SWAPS: Swaps = {"options": Swap(lambda: tuple(RECIPES), recipe_parts)}
+"""Where options are trained."""
+LEARNING_SWAPS: Swaps = DISCOVERY_SWAPS | OPTION_SWAPS | {"method": Swap(method_names, learning_parts)}
+"""Where a task is learned."""
 
 
 def preset(name: str) -> Config:

@@ -1,8 +1,11 @@
 """Discovery measured against exact answers, on environments where there are some."""
 
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
@@ -10,12 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from cooptions.discovery import oracles
-from cooptions.runs.config import Config
-from cooptions.discovery.discover import Discovery, Spectrum, encode_states, fit_representation, fit_spectrum
-from cooptions.envs.grid import Grid
-from cooptions.training.progress import Progress
+from cooptions.discovery.discover import Discovery, encode_states
+from cooptions.discovery.discovered import Discovered
+from cooptions.discovery.oracles import spread as spreads
 from cooptions.discovery.representations.base import FindsFermat, MeasuresHits, MeasuresPairs
-from cooptions.discovery.walks import Walk, WalkConfig, index_futures, walk
+from cooptions.discovery.walks import Walk, WalkConfig, walk_seeds
+from cooptions.envs.grid import Grid
+from cooptions.runs.config import Config
+from cooptions.runs.run import Run
+from cooptions.training.progress import Progress
 
 Result = TypeVar("Result")
 Scores = dict[str, Any]
@@ -41,46 +47,36 @@ class SingleAgent:
 def verify(config: Config, progress: Progress) -> dict[str, Any]:
     """Walk, discover, measure. Every value is a list over seeds."""
     seconds: dict[str, float] = {}
-    walks = _timed(seconds, "walk", lambda: walk(config.env, config.walk, config.keys("walk"), progress=progress))
-    dataset = _timed(seconds, "index", lambda: index_futures(walks))
-    discovery = config.discovery
-    state = _timed(
-        seconds,
-        "representation",
-        lambda: fit_representation(discovery, dataset, config.keys("representation"), progress=progress),
-    )
-    spectrum = _timed(
-        seconds,
-        "laplacian",
-        lambda: fit_spectrum(discovery, state, dataset.walk, config.keys("laplacian"), progress=progress),
-    )
-    fresh = walk(config.env, HELD_OUT, config.keys("held out"))
+    with tempfile.TemporaryDirectory() as folder, Run.open(config, Path(folder), "spectrum", progress) as run:
+        for stage in ("walk", "dataset", "representation", "spectrum"):
+            _timed(seconds, stage, partial(run.make, stage))
+        found, walks = run.found, run.walk
+    fresh = walk_seeds(config.env, HELD_OUT, config.keys("held out"))
     scores = []
     for seed in range(config.seeds):
-        one_state, one_spectrum = jax.tree.map(lambda leaf, seed=seed: leaf[seed], (state, spectrum))
         one_walk, held_out = (jax.tree.map(lambda leaf, seed=seed: leaf[seed], w) for w in (walks, fresh))
-        scores.append(score(config, one_state, one_spectrum, one_walk, held_out))
+        scores.append(score(config, found.seed(seed), one_walk, held_out))
     result = {**_over_seeds(scores), "seconds": {name: [value] * config.seeds for name, value in seconds.items()}}
     if config.seeds > 1:
-        result["agreement"] = _agreement(discovery, state, spectrum, _joint(jax.tree.map(lambda leaf: leaf[0], fresh)))
+        result["agreement"] = _agreement(found, _joint(jax.tree.map(lambda leaf: leaf[0], fresh)))
     return result
 
 
-def score(config: Config, state: Any, spectrum: Spectrum, walk: Walk, held_out: Walk) -> Scores:
+def score(config: Config, found: Discovered, walk: Walk, held_out: Walk) -> Scores:
     """All measures of one seed that its environment and representation admit."""
-    discovery = config.discovery
+    discovery, state = found.discovery, found.representation
     team = discovery.team
     joint = _joint(held_out)
     z = np.asarray(jax.jit(lambda s: encode_states(discovery, state, s))(joint))
     categorical = np.array([feature.kind == "categorical" for feature in team.features])
-    spreads = oracles.spread(joint, team.has_feature, categorical)
+    apart = spreads(joint, team.has_feature, categorical)
     single = SingleAgent.of(config, walk)
     scores: Scores = {"z_deviation": _by_name(discovery, z.std(axis=0))}
-    if z.shape[1] == spreads.shape[1]:
-        scores |= _alignment_scores(discovery, z, spreads)
+    if z.shape[1] == apart.shape[1]:
+        scores |= _alignment_scores(discovery, z, apart)
     representation = discovery.representation
     if isinstance(representation, FindsFermat) and team.num_types == 1 and not categorical.any():
-        scores["fermat_error_cells"] = _fermat_error(config, state, joint[:5000], single)
+        scores["fermat_error_cells"] = _fermat_error(found, joint[:5000], single)
     if isinstance(representation, MeasuresPairs):
         scores["distance_pearson"] = _distance_pearson(discovery, state, single)
     if isinstance(representation, MeasuresHits):
@@ -88,24 +84,24 @@ def score(config: Config, state: Any, spectrum: Spectrum, walk: Walk, held_out: 
     if team.num_types > 1:
         scores["padded_share"] = _padded_share(discovery, state, joint, z)
     if isinstance(config.env, Grid):
-        scores |= eigen_scores(config, state, spectrum, walk, held_out)
+        scores |= eigen_scores(config, found, walk, held_out)
     return scores
 
 
-def eigen_scores(config: Config, state: Any, spectrum: Spectrum, walk: Walk, held_out: Walk) -> Scores:
+def eigen_scores(config: Config, found: Discovered, walk: Walk, held_out: Walk) -> Scores:
     """Each eigenfunction against the exact eigenspace of its cluster, on held-out states of a grid."""
     joint = _joint(held_out)
     exact, basis = _exact_spectrum(config, walk, joint)
     # The canonical order lets references overrule close eigenvalues; exact ones are met in order of eigenvalue.
-    found = np.asarray(spectrum.canonical.eigenvalues)
-    order = np.argsort(found)[: len(exact.eigenvalues)]
-    values = _values(config.discovery, state, spectrum, joint)[:, order]
+    eigenvalues = np.asarray(found.eigenvalues)
+    order = np.argsort(eigenvalues)[: len(exact.eigenvalues)]
+    values = _values(found, joint)[:, order]
     clusters = oracles.eigenvalue_clusters(exact.eigenvalues)
     weights = np.full(len(joint), 1 / len(joint))
     return {
         "eigen_cosine": oracles.eigen_cosine(values, weights, basis, clusters).tolist(),
-        "eigenvalues": found[order].tolist(),
-        "exact_eigenvalues": exact.eigenvalues[: len(found)].tolist(),
+        "eigenvalues": eigenvalues[order].tolist(),
+        "exact_eigenvalues": exact.eigenvalues[: len(eigenvalues)].tolist(),
     }
 
 
@@ -121,15 +117,13 @@ def _alignment_scores(discovery: Discovery, z: np.ndarray, spreads: np.ndarray) 
     return scores
 
 
-def _fermat_error(config: Config, state: Any, joint: np.ndarray, single: SingleAgent) -> float:
+def _fermat_error(found: Discovered, joint: np.ndarray, single: SingleAgent) -> float:
     """Mean L1 distance to the nearest exact minimiser of the summed distance.
 
     A distance that is a sum over features has the medians as its minimisers; the scalar one has its own.
     """
-    discovery = config.discovery
-    estimate = np.asarray(
-        jax.jit(jax.vmap(lambda s: discovery.representation.fermat_state(discovery.team, state, s)))(joint)  # pyright: ignore
-    )
+    discovery = found.discovery
+    estimate = np.asarray(jax.jit(jax.vmap(found.on_kept().fermat_state))(joint))
     if len(discovery.representation.z_names(discovery.team)) == len(discovery.team.features):
         return float(oracles.distance_to_medians(estimate, joint.astype(float)).mean())
     distance = oracles.successor_distance(single.transitions, discovery.representation.distance.discount)  # pyright: ignore
@@ -213,18 +207,15 @@ def _joint_walk(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.
     return exact, exact.eigenfunctions[[number[tuple(team)] for team in joint.reshape(len(joint), -1).tolist()]]
 
 
-def _agreement(discovery: Discovery, state: Any, spectrum: Spectrum, joint: np.ndarray) -> list[float]:
+def _agreement(found: Discovered, joint: np.ndarray) -> list[float]:
     """For each k, the least cosine between function k of two seeds: do options mean the same in all?"""
-    num_seeds = jax.tree.leaves(spectrum)[0].shape[0]
-    seeds = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], (state, spectrum)) for seed in range(num_seeds)]
-    values = [_values(discovery, one_state, one_spectrum, joint) for one_state, one_spectrum in seeds]
+    values = [_values(found.seed(seed), joint) for seed in range(found.eigenvalues.shape[0])]
     unit = np.stack([value / np.maximum(np.linalg.norm(value, axis=0), 1e-12) for value in values])
     return np.einsum("ask,bsk->kab", unit, unit).min(axis=(1, 2)).tolist()
 
 
-def _values(discovery: Discovery, state: Any, spectrum: Spectrum, joint: np.ndarray) -> np.ndarray:
-    evaluate = jax.jit(lambda s: jax.lax.map(discovery.evaluator(state, spectrum), s, batch_size=4096))
-    return np.asarray(evaluate(joint), float)
+def _values(found: Discovered, joint: np.ndarray) -> np.ndarray:
+    return np.asarray(jax.jit(Discovered.at)(found.on_kept(), jnp.asarray(joint)), float)
 
 
 def _joint(walk: Walk) -> np.ndarray:

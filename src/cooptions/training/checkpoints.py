@@ -1,90 +1,131 @@
-"""Checkpoints of training state: written by orbax, entered by their hashes, so that half a one is none."""
+"""Checkpoints of training state: one file each, written whole or not at all, with a check of all it holds."""
 
 import hashlib
 import json
-import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import jax
-import orbax.checkpoint as ocp
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 from cooptions.errors import ArtifactError
-from cooptions.files import write_json
+from cooptions.files import write_whole
 
 State = TypeVar("State")
 
 
-class Checkpoints:
-    """Numbered checkpoints in a directory, of which the newest two are kept.
+@dataclass(frozen=True)
+class Checkpoint(Generic[State]):
+    """How far training had come."""
 
-    A checkpoint counts once `STEP.json`, the SHA-256 of each of its files, lies beside it.
-    """
+    step: int
+    rows: int
+    """Rows of metrics that were logged."""
+    state: State
+
+
+class Checkpoints:
+    """Numbered checkpoints in a directory, of which the newest two are kept."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()
+        self.path = path
 
     def steps(self) -> list[int]:
-        return sorted(int(file.stem) for file in self.path.glob("*.json"))
+        return sorted(int(file.stem) for file in self.path.glob("*.safetensors") if file.stem.isdigit())
 
-    def _instead(self, step: int) -> str:
-        """What to do where one cannot be used."""
-        before = "use the one before" if len(self.steps()) > 1 else "begin again: there is none before"
-        return f"delete {step}.json to {before}"
+    def file(self, step: int) -> Path:
+        return self.path / f"{step}.safetensors"
 
-    def save(self, step: int, state: Any) -> None:
-        folder = self.path / str(step)
-        shutil.rmtree(folder, ignore_errors=True)
-        try:
-            with ocp.StandardCheckpointer() as checkpointer:
-                checkpointer.save(folder, _as_arrays(state))
-        except (OSError, ValueError, RuntimeError) as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            reason = str(error).splitlines()[0]
-            raise ArtifactError(f"{folder}: cannot be written: {reason}; earlier checkpoints are untouched") from None
-        write_json(self.path / f"{step}.json", _hashes(folder))
+    def save(self, step: int, rows: int, state: Any) -> None:
+        arrays = {name: np.asarray(leaf) for name, leaf in _as_arrays(state).items()}
+        metadata = {"rows": str(rows), "check": _check(rows, arrays)}
+        write_whole(self.file(step), lambda path: save_file(arrays, path, metadata))
         for old in self.steps()[:-2]:
-            (self.path / f"{old}.json").unlink()
-            shutil.rmtree(self.path / str(old), ignore_errors=True)
+            self.file(old).unlink(missing_ok=True)
 
-    def restore(self, like: State) -> tuple[int, State]:
-        """The newest checkpoint and its step, or `like` and 0 where there is none."""
-        if not self.steps():
-            return 0, like
-        step = self.steps()[-1]
-        folder = self.path / str(step)
-        recorded = json.loads((self.path / f"{step}.json").read_text())
-        for name, digest in _hashes(folder).items():
-            if recorded.pop(name, None) != digest:
-                raise ArtifactError(f"{folder / name}: damaged; {self._instead(step)}")
-        if recorded:
-            raise ArtifactError(f"{folder}: lacks {', '.join(recorded)}; {self._instead(step)}")
-        target = jax.tree.map(ocp.utils.to_shape_dtype_struct, _as_arrays(like))
-        with ocp.StandardCheckpointer() as checkpointer:
-            arrays = checkpointer.restore(folder, target)
-        return step, _from_arrays(arrays, like)
+    def restore(self, like: State, warn: Callable[[str], None]) -> Checkpoint[State] | None:
+        """The newest checkpoint that is whole, in the form of `like`; None where none was made.
+
+        One that is damaged is passed over, with a warning; refused where no other is left.
+        """
+        steps = self.steps()
+        for step in reversed(steps):
+            try:
+                return self._read(step, like)
+            except ArtifactError as error:
+                before = [other for other in steps if other < step]
+                if not before:
+                    raise ArtifactError(
+                        f"{error}; no checkpoint is left before it: restore it, or delete {self.path} to train this "
+                        "stage from its beginning"
+                    ) from None
+                warn(f"{error}; the checkpoint before it, of step {before[-1]}, is used")
+        return None
+
+    def damage(self) -> dict[Path, str]:
+        """What is wrong with each file that cannot be used."""
+        found = {}
+        for step in self.steps():
+            try:
+                _arrays_of(self.file(step))
+            except ArtifactError as error:
+                found[self.file(step)] = str(error)
+        return found
+
+    def _read(self, step: int, like: State) -> Checkpoint[State]:
+        rows, arrays = _arrays_of(self.file(step))
+        expected = {name: (leaf.shape, leaf.dtype) for name, leaf in _as_arrays(like).items()}
+        if expected != {name: (array.shape, array.dtype) for name, array in arrays.items()}:
+            raise ArtifactError(f"{self.file(step)}: made by another version of the code")
+        return Checkpoint(step, rows, _from_arrays(arrays, like))
 
 
-def _hashes(folder: Path) -> dict[str, str]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+def _arrays_of(path: Path) -> tuple[int, dict[str, np.ndarray]]:
+    """The number of rows logged and the arrays of a checkpoint, once its check fits."""
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
+        rows = int(metadata["rows"])
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except (SafetensorError, KeyError, ValueError):
+        raise ArtifactError(f"{path}: damaged: not a whole checkpoint") from None
+    if metadata.get("check") != _check(rows, arrays):
+        raise ArtifactError(f"{path}: damaged: its check does not fit")
+    return rows, arrays
+
+
+def _check(rows: int, arrays: dict[str, np.ndarray]) -> str:
+    """The SHA-256 of everything in a checkpoint."""
+    form = {name: [str(array.dtype), list(array.shape)] for name, array in sorted(arrays.items())}
+    content = hashlib.sha256(json.dumps([rows, form]).encode())
+    for name in form:
+        content.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8))
+    return content.hexdigest()
 
 
 def _is_key(leaf: Any) -> bool:
     return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def _as_arrays(state: Any) -> dict[str, jax.Array]:
-    """Leaves by number, typed random keys as plain integers: orbax need not know our classes, nor take empty arrays."""
+def _as_arrays(state: Any) -> dict[str, Any]:
+    """Leaves by number, typed random keys as plain integers; those without elements need not be kept."""
     leaves = enumerate(jax.tree.leaves(state))
     return {f"{i:05d}": jax.random.key_data(leaf) if _is_key(leaf) else leaf for i, leaf in leaves if leaf.size}
 
 
-def _from_arrays(arrays: dict[str, jax.Array], like: State) -> State:
-    def leaf(old: jax.Array, array: jax.Array | None) -> jax.Array:
+def _from_arrays(arrays: dict[str, np.ndarray], like: State) -> State:
+    def leaf(old: jax.Array, array: np.ndarray | None) -> jax.Array:
         if array is None:
             return old
-        return jax.random.wrap_key_data(array, impl=jax.random.key_impl(old)) if _is_key(old) else array
+        if _is_key(old):
+            return jax.device_put(jax.random.wrap_key_data(array, impl=jax.random.key_impl(old)), old.sharding)
+        return jax.device_put(array, old.sharding)
 
     leaves = [leaf(old, arrays.get(f"{i:05d}")) for i, old in enumerate(jax.tree.leaves(like))]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)

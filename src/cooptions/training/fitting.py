@@ -46,14 +46,14 @@ def fit(
             state = jax.block_until_ready(_init_seeds(part, keys, data))
             show.advance(1, {})
         return state
-    chunk_steps = max(1, part.num_steps // 50)
+    log_steps = max(1, part.num_steps // 50)
     return train(
         part,
         data,
         keys,
         name=name,
         num_steps=part.num_steps,
-        chunk_steps=chunk_steps,
+        log_steps=log_steps,
         directory=directory,
         progress=progress,
     ).state

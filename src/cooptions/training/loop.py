@@ -1,38 +1,29 @@
-"""The only training loop: chunks of `lax.scan`, seeds side by side, and everything that happens between chunks."""
+"""The only training loop: chunks of steps, seeds side by side, and everything that happens between chunks."""
 
-import json
-import math
-import os
-import signal
-import threading
+import contextlib
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, TypeVar
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key, PRNGKeyArray
+from jaxtyping import Array, Key
 
 from cooptions.errors import CooptionsError, Interrupted, require
-from cooptions.files import write_bytes
+from cooptions.training import chunks
 from cooptions.training.checkpoints import Checkpoints
+from cooptions.training.chunks import Evaluated, Judged, Pace
+from cooptions.training.chunks import Metrics as Metrics
+from cooptions.training.chunks import Stage as Stage
+from cooptions.training.metrics import MetricsFile as MetricsFile
+from cooptions.training.metrics import finite_so_far
 from cooptions.training.progress import Progress
+from cooptions.training.signals import StopSignals as StopSignals
 
 State = TypeVar("State")
-Metrics = dict[str, Array]
-
-
-@runtime_checkable
-class Stage(Protocol[State]):
-    """What can be trained. Both functions are for one seed: the loop vmaps them."""
-
-    def init(self, data: Any, *, key: PRNGKeyArray) -> State: ...
-
-    def step(self, state: State, data: Any, *, key: PRNGKeyArray) -> tuple[State, Metrics]: ...
 
 
 class Trained(eqx.Module, Generic[State]):
@@ -49,143 +40,233 @@ def train(
     *,
     name: str,
     num_steps: int,
-    chunk_steps: int,
+    log_steps: int,
     unit: int = 1,
     directory: Path | None = None,
     progress: Progress | None = None,
     checkpoint_seconds: float = 30.0,
+    chunk_seconds: float = 2.0,
 ) -> Trained[State]:
-    """Train all seeds for `num_steps`, in chunks of `chunk_steps`, going on from a checkpoint where there is one.
+    """Train all seeds for `num_steps`, going on from a checkpoint where there is one.
 
-    `data` leads with the seed axis. Step t of a seed uses `fold_in(key, t)` and nothing else, so that where the
-    chunks begin, and how often the run was stopped, leaves no trace in the result. Between chunks it logs to
-    `directory/metrics/NAME.jsonl`, checkpoints to `directory/checkpoints/NAME` at most every
-    `checkpoint_seconds`, shows progress, notices seeds whose metrics are no longer finite, and obeys signals.
-    `unit` is what progress counts a step as, such as the environment steps in it.
+    `data` leads with the seed axis. Step t of a seed uses `fold_in(key, t)` and nothing else, so that where chunks
+    begin, and how often the run was stopped, leaves no trace in the result; an `Evaluated` stage has keys of its own.
+    A chunk is as many steps as take about `chunk_seconds`. Between chunks the loop checkpoints to
+    `directory/checkpoints/NAME` at most every `checkpoint_seconds`, shows progress, and obeys signals. Every
+    `log_steps` it adds the means of metrics to `directory/metrics/NAME.jsonl`, evaluates where the stage is to be, and
+    notices seeds that diverged. `unit` is what progress counts a step as, such as the environment steps in it.
     """
     require(num_steps >= 1, f"{name}: num_steps must be at least 1, not {num_steps}")
-    require(chunk_steps >= 1, f"{name}: chunk_steps must be at least 1, not {chunk_steps}")
+    require(log_steps >= 1, f"{name}: log_steps must be at least 1, not {log_steps}")
     progress = progress or Progress.silent()
-    keys, data = shard_seeds((keys, data))
-    state = shard_seeds(jax.jit(jax.vmap(lambda key, data: stage.init(data, key=key)))(keys, data))
-    checkpoints = Checkpoints(directory / "checkpoints" / name) if directory else None
-    metrics = MetricsFile(directory / "metrics" / f"{name}.jsonl" if directory else None)
-    done, state = checkpoints.restore(state) if checkpoints else (0, state)
-    metrics.keep_until(done)
-    progress.tracker.begin(name, metrics.rows(), unit)
-    healthy = metrics.finite_so_far(len(keys))
-    saved_at = time.monotonic()
-    with StopSignals() as stop, progress.stage(name, num_steps * unit, done * unit) as show:
-        while done < num_steps:
-            length = min(chunk_steps, num_steps - done)
-            state, values = run_chunk(stage, length, state, data, keys, jnp.int32(done))
-            done += length
-            row = {key: np.asarray(value) for key, value in values.items()}
-            metrics.append(done, row)
-            progress.tracker.log(done, row)
-            healthy &= _report_divergence(name, done, row, healthy, progress.warn)
-            show.advance(length * unit, row)
-            now = time.monotonic()
-            if checkpoints and (stop.requested or now - saved_at > checkpoint_seconds):
-                checkpoints.save(done, state)
-                saved_at = time.monotonic()
-                checkpoint_seconds = max(checkpoint_seconds, 10 * (saved_at - now))  # a large replay takes a while
-            if stop.requested:  # after the last chunk, too: else what comes next would begin
-                raise Interrupted(f"{name}: stopped at step {done} of {num_steps}; run the same command to go on")
-    if not healthy.any():
+    num_seeds = len(keys)
+    keys, data = seat_seeds((keys, data))
+    with StopSignals(name) as stop, progress.stage(name, num_steps * unit) as show:
+        with show.compiling(), stop.uncut():
+            state = shard_seeds(jax.jit(jax.vmap(lambda key, data: stage.init(data, key=key)))(keys, data))
+            means = shard_seeds(chunks.no_means(stage, state, data, keys))
+        job = _Job(
+            stage, data, keys, name, num_steps, log_steps, unit, progress, show, stop,
+            MetricsFile(directory / "metrics" / f"{name}.jsonl" if directory else None),
+            Checkpoints(directory / "checkpoints" / name) if directory else None,
+            state, means, np.ones(num_seeds, bool), checkpoint_seconds, Pace(chunk_seconds), Pace(chunk_seconds),
+        )  # fmt: skip
+        job.restore()
+        job.run()
+    if not job.healthy.any():
         raise CooptionsError(f"{name}: every seed diverged; lower the learning rate or look at metrics/{name}.jsonl")
-    return Trained(state, healthy)
+    return Trained(first_seeds(job.state, num_seeds), job.healthy)
 
 
-@partial(jax.jit, static_argnums=(0, 1), donate_argnums=2)
-def run_chunk(
-    stage: Stage[State], length: int, state: State, data: Any, keys: Key[Array, " seed"], begun: Array
-) -> tuple[State, Metrics]:
-    """Advance every seed by `length` steps; metrics are means over the chunk, one number a seed."""
+@dataclass(eq=False)
+class _Job(Generic[State]):
+    """One call of `train`, and how far it is."""
 
-    def one_seed(state: State, data: Any, key: PRNGKeyArray) -> tuple[State, Metrics]:
-        def body(state: State, step: Array) -> tuple[State, Metrics]:
-            return stage.step(state, data, key=jax.random.fold_in(key, step))
+    stage: Stage[State]
+    data: Any
+    keys: Key[Array, " seed"]
+    name: str
+    num_steps: int
+    log_steps: int
+    unit: int
+    progress: Progress
+    show: Any
+    """Of `progress.stage`."""
+    stop: StopSignals
+    metrics: MetricsFile
+    checkpoints: Checkpoints | None
+    state: State
+    means: Metrics
+    """Of each metric, over the steps of the row that is not full yet."""
+    healthy: np.ndarray
+    checkpoint_seconds: float
+    pace: Pace
+    evaluation_pace: Pace
+    done: int = 0
+    rows: int = 0
+    """Rows of metrics that are full and logged."""
+    saved_at: float = field(default_factory=time.monotonic)
+    compiled: set[str] = field(default_factory=set)
+    odd: set[int] = field(default_factory=set)
+    """Seeds of which a warning was given though they are sound."""
 
-        state, metrics = jax.lax.scan(body, state, begun + jnp.arange(length))
-        return state, jax.tree.map(lambda value: value.mean(axis=0), metrics)
+    @property
+    def row_end(self) -> int:
+        """The step at which the row that is not full yet will be."""
+        return self.end_of(self.rows)
 
-    return jax.vmap(one_seed)(state, data, keys)
+    def end_of(self, row: int) -> int:
+        return min((row + 1) * self.log_steps, self.num_steps)
+
+    @property
+    def num_seeds(self) -> int:
+        """How many were asked for: there may be more seats."""
+        return len(self.healthy)
+
+    @property
+    def kept(self) -> tuple[State, Metrics]:
+        """What a checkpoint holds: nothing of it tells how many devices there are."""
+        return first_seeds((self.state, self.means), self.num_seeds)
+
+    def _sound_seeds(self, stage: Judged) -> np.ndarray:
+        return np.array(chunks.sound_seeds(stage, self.state, self.data))[: self.num_seeds]
+
+    def restore(self) -> None:
+        """Take up the newest checkpoint, and drop the metrics that were logged after it."""
+        warn = self.progress.warn
+        found = self.checkpoints.restore(self.kept, warn) if self.checkpoints else None
+        if found is not None:
+            self.done, self.rows = found.step, found.rows
+            self.state, self.means = seat_seeds(found.state)
+        elif self.metrics.holds_rows:
+            warn(f"{self.name}: there are metrics but no checkpoint; this stage begins again")
+        rows = self.metrics.resume([self.end_of(row) for row in range(self.rows)], warn)
+        self.progress.tracker.begin(self.name, rows, self.unit)
+        self.healthy = finite_so_far(rows, self.num_seeds)
+        if isinstance(self.stage, Judged) and found is not None:
+            self.healthy = self._sound_seeds(self.stage)
+        self.show.advance(self.done * self.unit, {}, earlier=True)
+
+    def run(self) -> None:
+        while self.rows < -(-self.num_steps // self.log_steps):
+            length = 0
+            while self.done < self.row_end:
+                length = self._chunk()
+                if self.done < self.row_end:
+                    self.show.advance(length * self.unit, {})
+                if self.done < self.row_end or self.stop.requested:
+                    self._pause()
+            self._end_row(length)
+            self._pause()
+
+    def _chunk(self) -> int:
+        """Run one chunk; its length."""
+        with self._compiling("chunk") as new:
+            if new:
+                self._run(0)
+        length = self.pace.next(self.row_end - self.done)
+        begun = time.monotonic()
+        self._run(length)
+        self.pace.took(length, time.monotonic() - begun)
+        self.done += length
+        return length
+
+    def _run(self, length: int) -> None:
+        place = np.int32(self.done), np.int32(length)
+        chunk = chunks.run_chunk(self.stage, self.log_steps, self.state, self.means, self.data, self.keys, *place)
+        self.state, self.means = jax.block_until_ready(chunk)
+
+    def _end_row(self, length: int) -> None:
+        """Evaluate if the stage is to be, and log."""
+        values = self.means
+        if isinstance(self.stage, Evaluated):
+            evaluation = self._evaluation(self.stage)
+            self.state, values = chunks.end_interval(self.stage, self.state, self.data, evaluation, self.means)
+        row = {key: np.array(value)[: self.num_seeds] for key, value in values.items()}
+        self.rows += 1
+        self.metrics.append(self.done, row)
+        self.progress.tracker.log(self.done, row)
+        self._judge(row)
+        self.show.advance(length * self.unit, row)
+
+    def _evaluation(self, stage: Evaluated[State]) -> Any:
+        """An evaluation of every seed. Stopped within it, training goes on from before it."""
+        given = self.state, self.data, self.keys, np.int32(self.rows)
+        with self._compiling("evaluation") as new:
+            evaluation = chunks.begin_evaluation(stage, *given)
+            if new:
+                evaluation, _ = jax.block_until_ready(chunks.evaluate_on(stage, evaluation, *given, np.int32(0)))
+        while True:
+            begun, num = time.monotonic(), self.evaluation_pace.next(1_000_000)
+            evaluation, over = chunks.evaluate_on(stage, evaluation, *given, np.int32(num))
+            if over:
+                return evaluation
+            self.evaluation_pace.took(num, time.monotonic() - begun)
+            if self.stop.requested:
+                self._pause()
+
+    @contextlib.contextmanager
+    def _compiling(self, program: str) -> Iterator[bool]:
+        """Around what compiles when it is called for the first time: whether this is the first."""
+        if program in self.compiled:
+            yield False
+            return
+        with self.show.compiling(), self.stop.uncut():
+            yield True
+        self.compiled.add(program)
+
+    def _pause(self) -> None:
+        """What happens between chunks: a checkpoint if it is time, and the end if that was asked for."""
+        now = time.monotonic()
+        if self.checkpoints and (self.stop.requested or now - self.saved_at > self.checkpoint_seconds):
+            self.metrics.flush()
+            self.checkpoints.save(self.done, self.rows, self.kept)
+            self.saved_at = time.monotonic()
+            self.checkpoint_seconds = max(self.checkpoint_seconds, 10 * (self.saved_at - now))  # of a large replay
+        if self.stop.requested:  # after the last chunk, too: else what comes next would begin
+            at = f"step {self.done * self.unit} of {self.num_steps * self.unit}"
+            raise Interrupted(f"{self.name}: stopped at {at}; run the same command to go on")
+
+    def _judge(self, row: dict[str, np.ndarray]) -> None:
+        """Warn of each seed that diverged, and of metrics that are no numbers where what was learned is sound."""
+        sound = finite = np.all([np.isfinite(value) for value in row.values()], axis=0)
+        if isinstance(self.stage, Judged):
+            sound = self._sound_seeds(self.stage)
+        for seed in np.flatnonzero(self.healthy & ~(sound & finite)).tolist():
+            bad = next((key for key, value in row.items() if not np.isfinite(value[seed])), "what it learned")
+            where = f"{self.name}: {self.progress.seed_name(seed)}"
+            if not sound[seed]:
+                step = self.done * self.unit
+                self.progress.warn(f"{where} diverged by step {step} ({bad} is not finite); the others go on")
+            elif seed not in self.odd:
+                self.odd.add(seed)
+                self.progress.warn(f"{where}: {bad} is not finite, but what was learned is: look at the environment")
+        self.healthy &= sound
+
+
+def seat_seeds(tree: Any) -> Any:
+    """Spread the leading seed axis over all devices; seats that are left over repeat the first seeds."""
+    num_seeds = jax.tree.leaves(tree)[0].shape[0]
+    num_devices = min(num_seeds, len(jax.devices()))
+    num_left = -num_seeds % num_devices
+    if num_left:
+        seats = np.arange(num_seeds + num_left) % num_seeds
+        tree = jax.tree.map(lambda leaf: leaf[seats], tree)
+    return shard_seeds(tree)
+
+
+def first_seeds(tree: Any, num_seeds: int) -> Any:
+    """The tree without the seats that were left over."""
+    if jax.tree.leaves(tree)[0].shape[0] == num_seeds:
+        return tree
+    return jax.tree.map(lambda leaf: leaf[:num_seeds], tree)
 
 
 def shard_seeds(tree: Any) -> Any:
     """Spread the leading seed axis over as many devices as divide it."""
     num_seeds = jax.tree.leaves(tree)[0].shape[0]
-    num_devices = math.gcd(num_seeds, len(jax.devices()))
+    num_devices = max(num for num in range(1, len(jax.devices()) + 1) if num_seeds % num == 0)
     if num_devices == 1:
         return tree
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:num_devices]), ("seed",))
     return jax.device_put(tree, jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("seed")))
-
-
-class MetricsFile:
-    """One JSON object a chunk: the step it ended at and each metric as a list over seeds."""
-
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
-
-    def rows(self) -> list[dict[str, Any]]:
-        if self.path is None or not self.path.exists():
-            return []
-        lines = self.path.read_text().split("\n")
-        return [json.loads(line) for line in lines[:-1]]  # what follows the last newline is empty or cut off
-
-    def keep_until(self, step: int) -> None:
-        """Forget what was logged after the checkpoint that training goes on from."""
-        if self.path is not None:
-            kept = [row for row in self.rows() if row["step"] <= step]
-            write_bytes(self.path, "".join(f"{json.dumps(row)}\n" for row in kept).encode())
-
-    def append(self, step: int, metrics: dict[str, np.ndarray]) -> None:
-        if self.path is not None:
-            row = {"step": step, **{key: value.tolist() for key, value in metrics.items()}}
-            with open(self.path, "a") as file:
-                file.write(json.dumps(row) + "\n")
-
-    def finite_so_far(self, num_seeds: int) -> np.ndarray:
-        """Which seeds have only finite values in the file."""
-        finite = np.ones(num_seeds, bool)
-        for row in self.rows():
-            for key, values in row.items():
-                finite &= np.isfinite(values) if key != "step" else True
-        return finite
-
-
-def _report_divergence(
-    name: str, step: int, metrics: dict[str, np.ndarray], healthy: np.ndarray, warn: Callable[[str], None]
-) -> np.ndarray:
-    """Which seeds have finite metrics, with a warning for each that lost them in this chunk."""
-    finite = np.all([np.isfinite(value) for value in metrics.values()], axis=0)
-    for seed in np.flatnonzero(healthy & ~finite):
-        bad = next(key for key, value in metrics.items() if not np.isfinite(value[seed]))
-        place = f"seed {seed + 1} of {len(finite)}"  # the loop knows no seed by its own number
-        warn(f"{name}: {place} diverged by step {step} ({bad} is not finite); the others go on")
-    return finite
-
-
-class StopSignals:
-    """Turns SIGINT and SIGTERM into a request to stop after the current chunk; a second one stops at once."""
-
-    def __init__(self) -> None:
-        self.requested = False
-
-    def __enter__(self) -> "StopSignals":
-        self._previous = {}
-        if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._request)
-        return self
-
-    def _request(self, number: int, frame: Any) -> None:
-        if self.requested:
-            os._exit(128 + number)
-        self.requested = True
-
-    def __exit__(self, *exception: object) -> None:
-        for number, handler in self._previous.items():
-            signal.signal(number, handler)

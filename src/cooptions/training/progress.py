@@ -2,11 +2,12 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
@@ -16,16 +17,30 @@ from cooptions.training.tracking import AbstractTracker, NoTracker
 class Progress:
     """Shows the stages of a run, one after the other, on a terminal, and to a tracker if there is one."""
 
+    seeds: Sequence[int] = ()
+    """The numbers of the seeds that are trained, in their order; from 0 on where they are not given."""
+
     def __init__(self, console: Console, tracker: AbstractTracker | None = None) -> None:
         self.console = console
         self.tracker = tracker or NoTracker()
+
+    def seed_name(self, index: int) -> str:
+        """What to call the seed at this place."""
+        return f"seed {self.seeds[index] if index < len(self.seeds) else index}"
 
     @classmethod
     def silent(cls) -> "Progress":
         return cls(Console(quiet=True))
 
+    @classmethod
+    def of(cls, progress: "Progress | bool | None") -> "Progress":
+        """What a caller asked for: a terminal's progress for True, nothing for False."""
+        if isinstance(progress, Progress):
+            return progress
+        return cls(Console(stderr=True)) if progress else cls.silent()
+
     def warn(self, message: str) -> None:
-        self.console.print(f"[yellow]warning:[/] {message}")
+        self.console.print("[yellow]warning:[/]", escape(message), soft_wrap=True)
 
     @contextlib.contextmanager
     def stage(self, name: str, num_steps: int, done: int = 0) -> Iterator["StageProgress"]:
@@ -52,17 +67,34 @@ class StageProgress:
         self.name, self.num_steps, self.done = name, num_steps, done
         self.begun, self.begun_at = time.monotonic(), done
         self.spoken = self.begun
+        self.note, self.said_compiling = "", False
 
-    def advance(self, steps: int, metrics: dict[str, np.ndarray]) -> None:
+    @contextlib.contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Say so while a program is compiled."""
+        self.bars.update(self.task, note="compiling ...")
+        if not self.console.is_terminal and not self.said_compiling:
+            self.said_compiling = True
+            self.console.print(f"{self.name:>12} compiling ...")
+        try:
+            yield
+        finally:
+            self.bars.update(self.task, note="")
+            if self.done == self.begun_at:  # speed is that of steps alone
+                self.begun = time.monotonic()
+
+    def advance(self, steps: int, metrics: dict[str, np.ndarray], *, earlier: bool = False) -> None:
+        """So many steps more, `earlier` ones if a checkpoint has them; no metrics leave those shown as they are."""
         self.done += steps
+        self.begun_at += steps if earlier else 0
         now = time.monotonic()
         speed = f"{(self.done - self.begun_at) / max(now - self.begun, 1e-9):,.0f} steps/s"
         told = sorted(metrics.items(), key=lambda item: not item[0].startswith("evaluated"))[:3]
-        note = ", ".join(f"{key} {_mean(value):.3g}" for key, value in told)
-        self.bars.update(self.task, completed=self.done, speed=speed, note=note)
-        if not self.console.is_terminal and (now - self.spoken > 10 or self.done == self.num_steps):
+        self.note = ", ".join(f"{key} {_mean(value):.3g}" for key, value in told) or self.note
+        self.bars.update(self.task, completed=self.done, speed=speed, note=self.note)
+        if not self.console.is_terminal and not earlier and (now - self.spoken > 10 or self.done == self.num_steps):
             self.spoken = now
-            self.console.print(f"{self.name:>12} {self.done}/{self.num_steps}  {speed}  {note}")
+            self.console.print(f"{self.name:>12} {self.done}/{self.num_steps}  {speed}  {self.note}")
 
 
 def _mean(value: Any) -> float:

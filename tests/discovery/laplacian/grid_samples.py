@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cooptions.discovery.laplacian import AbstractLaplacian, Pairs
+from cooptions.discovery.laplacian.base import AbstractLaplacian, Pairs
 from cooptions.discovery.oracles import (
     counted_lumped,
     eigen_cosine,

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from grid_samples import fit_one, standardised, walk
 
-from cooptions.discovery.laplacian import Basis, Canonical, Nystrom, Pairs, canonicalise
-from cooptions.discovery.laplacian.canonical import References, num_to_fit
+from cooptions.discovery.laplacian.base import Pairs
+from cooptions.discovery.laplacian.canonical import Basis, Canonical, References, canonicalise, num_to_fit
 from cooptions.discovery.laplacian.moments import Moments, moments
+from cooptions.discovery.laplacian.nystrom import Nystrom
 from cooptions.discovery.laplacian.nystrom import Solution as NystromSolution
 from cooptions.training.fitting import fit
 

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 from grid_samples import cosines, fit_one, standardised, walk
 
-from cooptions.discovery.laplacian import LAPLACIANS, Allo, Exact, Nystrom, Pairs
+from cooptions.discovery.laplacian.allo import Allo
+from cooptions.discovery.laplacian.base import LAPLACIANS, Pairs
+from cooptions.discovery.laplacian.exact import Exact
 from cooptions.discovery.laplacian.moments import moments, slowest
+from cooptions.discovery.laplacian.nystrom import Nystrom
 from cooptions.discovery.oracles import counted_lumped
 from cooptions.errors import ConfigError
 from cooptions.training.fitting import fit

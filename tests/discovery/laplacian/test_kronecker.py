@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from grid_samples import fit_one
 
-from cooptions.discovery.laplacian import Exact, Kronecker, Pairs
-from cooptions.discovery.laplacian.kronecker import largest_products
+from cooptions.discovery.laplacian.base import Pairs
+from cooptions.discovery.laplacian.exact import Exact
+from cooptions.discovery.laplacian.kronecker import Kronecker, largest_products
 from cooptions.discovery.laplacian.moments import moments
 from cooptions.discovery.oracles import (
     eigen_cosine,

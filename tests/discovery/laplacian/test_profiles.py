@@ -3,7 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.discovery.laplacian import Canonical, Pairs, References
+from cooptions.discovery.laplacian.base import Pairs
+from cooptions.discovery.laplacian.canonical import Canonical, References
 from cooptions.discovery.laplacian.profiles import Profiles, profiles_of
 
 REFERENCES = References.of(2, "axes")

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from cooptions.discovery.representations import AbstractRepresentation, OfTeam
-from cooptions.discovery.walks import Dataset, WalkConfig, index_futures, walk
+from cooptions.discovery.representations.base import AbstractRepresentation, OfTeam
+from cooptions.discovery.walks import Dataset, WalkConfig, index_futures, walk_seeds
 from cooptions.envs.grid import Grid
 from cooptions.envs.team import Team
 from cooptions.training.fitting import fit
@@ -17,7 +17,7 @@ OPEN = Grid(6, 6, 3, time_limit=50)
 
 
 def walked(env: Grid, transitions: int = 40_000) -> Dataset:
-    return index_futures(walk(env, WalkConfig(transitions, 100), jax.random.split(jax.random.key(0), 1)))
+    return index_futures(walk_seeds(env, WalkConfig(transitions, 100), jax.random.split(jax.random.key(0), 1)))
 
 
 def trained(representation: AbstractRepresentation, team: Team, data: Dataset, seed: int = 1) -> Any:

@@ -7,7 +7,7 @@ import optax
 import pytest
 from small_walks import OPEN
 
-from cooptions.discovery.representations import Cmi
+from cooptions.discovery.representations.cmi import Cmi
 from cooptions.discovery.representations.disentangle import (
     AgentPairs,
     CmiConfig,

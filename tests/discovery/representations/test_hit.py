@@ -9,8 +9,7 @@ import pytest
 from small_walks import encoded, random_teams, trained, walked
 
 from cooptions.discovery import oracles
-from cooptions.discovery.representations import Hit
-from cooptions.discovery.representations.hit import sample_windows
+from cooptions.discovery.representations.hit import Hit, sample_windows
 from cooptions.discovery.walks import Walk, index_futures
 from cooptions.envs.grid import Grid
 from cooptions.envs.team import Team

@@ -7,8 +7,8 @@ import pytest
 from small_walks import OPEN, encoded, random_teams, trained
 
 from cooptions.discovery import oracles
-from cooptions.discovery.representations import Mask
 from cooptions.discovery.representations.distance import DistanceConfig
+from cooptions.discovery.representations.mask import Mask
 from cooptions.envs.team import Team
 
 MASK = Mask(DistanceConfig(num_pairs=64, hidden=(32,), learning_rate=1e-2), steps=300)

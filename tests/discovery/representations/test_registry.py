@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_walks import encoded, trained
 
-from cooptions.discovery.representations import REPRESENTATIONS, AbstractRepresentation, informative
+from cooptions.discovery.representations.base import REPRESENTATIONS, AbstractRepresentation, informative
 from cooptions.discovery.representations.disentangle import CmiConfig
 from cooptions.discovery.representations.distance import DistanceConfig
 from cooptions.discovery.representations.fermat import FermatConfig

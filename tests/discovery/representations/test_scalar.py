@@ -7,10 +7,11 @@ import pytest
 from small_walks import OPEN, encoded, random_teams, trained
 
 from cooptions.discovery import oracles
-from cooptions.discovery.representations import Cmi, Scalar
+from cooptions.discovery.representations.cmi import Cmi
 from cooptions.discovery.representations.disentangle import CmiConfig
 from cooptions.discovery.representations.distance import DistanceConfig
 from cooptions.discovery.representations.fermat import FermatConfig
+from cooptions.discovery.representations.scalar import Scalar
 from cooptions.envs.team import Team
 
 DISTANCE = DistanceConfig(num_pairs=64, hidden=(48,), learning_rate=1e-2)

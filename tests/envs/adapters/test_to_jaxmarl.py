@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.envs import make_env
 from cooptions.envs.adapters.to_jaxmarl import ToJaxMARL
 from cooptions.envs.grid import Grid
 from cooptions.envs.rollout import uniform_action
+from cooptions.envs.scenarios import make_env
 from cooptions.options.handmade import handmade_options
 from cooptions.options.macro import MacroEnv
 

@@ -12,6 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from cooptions.envs.overcooked import Overcooked
+from cooptions.envs.scenarios import make_env
 from cooptions.options.sharing import pictures
 from cooptions.options.sharing.cards import card_files, card_markdown
 from cooptions.options.sharing.pictures import card_pictures
@@ -93,6 +94,12 @@ def test_a_stranger_finds_everything_on_the_card(tiny_env, tiny_reports):
     assert "### +e1: brings x together, leaves y" in page
     assert "0.20 [0.15, 0.25]; with random play 1.00 [0.90, 1.10]" in page
     assert re.findall(r"!\[.*?\]\((.*?)\)", page) == ["cards/e1-plus.png"]
+
+
+def test_the_card_tells_the_rules_that_apply():
+    page = card_markdown(make_env("lbf-3s-8x8-2p-2f"), (), MADE)
+    assert "\nIts rules: sight 3, reach corner, coop all, knows_place False, flag sees.\n" in page
+    assert "Its rules" not in card_markdown(make_env("grid-5x5-2p"), (), MADE)
 
 
 def test_a_card_without_reports_or_with_unmeasured_numbers(tiny_env, tiny_reports):

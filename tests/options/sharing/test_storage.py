@@ -17,13 +17,16 @@ import pytest
 from jaxmarl.environments.mpe import SimpleSpreadMPE
 from safetensors.numpy import load, save
 
-from cooptions.envs import make_env
 from cooptions.envs.adapters.jaxmarl import FromJaxMARL
 from cooptions.envs.grid import Grid
 from cooptions.envs.lbf import Foraging
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ArtifactError
+from cooptions.options.macro import MacroConfig
+from cooptions.options.sharing.fingerprints import fingerprint
 from cooptions.options.sharing.sealed import LARGEST_TOTAL, canonical_json
-from cooptions.options.sharing.storage import FORMAT, fingerprint, load_option_set, load_reports, save_option_set
+from cooptions.options.sharing.storage import FORMAT, find_option_set, load_option_set, load_reports, save_option_set
+from cooptions.options.train import eigenoptions
 from cooptions.runs.directory import provenance
 from cooptions.types import Feature
 
@@ -118,7 +121,9 @@ def test_round_trip(saved, tiny_env, tiny_set, tiny_reports):
     assert json.loads((saved / "option_set.json").read_text())["provenance"] == MADE
 
 
-@pytest.mark.parametrize("settings", [{"fixed_last": False}, {"still_ends": False}, {"shared": True}])
+@pytest.mark.parametrize(
+    "settings", [{"fixed_last": False}, {"still_ends": False}, {"shared": True}, {"sight": "relation"}]
+)
 def test_other_settings_round_trip(settings, make_set, tiny_env, tmp_path):
     options = make_set(**settings)
     save_option_set(tmp_path / "set", options, tiny_env, (), provenance=provenance())
@@ -129,7 +134,7 @@ def test_other_settings_round_trip(settings, make_set, tiny_env, tmp_path):
 ACT = """
 import sys
 import jax, numpy as np
-from cooptions.envs import make_env
+from cooptions.envs.scenarios import make_env
 from cooptions.options.sharing.storage import load_option_set
 options = load_option_set(sys.argv[1], make_env("grid-5x5-2p"))
 given = np.load(sys.argv[2])
@@ -356,7 +361,8 @@ HOSTILE = {
     "manifest without files": (lambda path: reseal(path, files=[]), "must hold format, files and sha256"),
     "manifest with more": (lambda path: reseal(path, more=1), "must hold format, files and sha256"),
     "manifest of nothing": (lambda path: reseal(path, files={}), "the manifest does not name"),
-    "later version": (lambda path: reseal(path, format="cooptions option set 2"), f'reads "{FORMAT}"'),
+    "later version": (lambda path: reseal(path, format="cooptions option set 3"), f'reads "{FORMAT}"'),
+    "earlier version": (lambda path: reseal(path, format="cooptions option set 1"), f'reads "{FORMAT}"'),
     "description that is no JSON": (_resealed("option_set.json", b"{'a': 1}"), "option_set.json: not JSON"),
     "description that nests": (_resealed("option_set.json", b'{"a":' * 200_000), "nests too deeply"),
     "description that nests where anything goes": (_raw('"abc"', "[" * 900 + "]" * 900), "nests deeper than 16"),
@@ -387,6 +393,16 @@ HOSTILE = {
     "reports of other options": (_describe("reports", 0, "name", value="x"), "reports must be one for each option"),
     "report without a number": (_describe("reports", 0, "mean_length", value=None), "mean_length must be a float"),
     "report with two quartiles": (_describe("reports", 0, "length_quartiles", value=[1, 2]), "must be a list of 3"),
+    "unknown sight": (_describe("sight", value="smell"), "sight must be one of relation, observation, not 'smell'"),
+    "sight of the other kind": (_describe("sight", value="relation"), "made for another environment: ground"),
+    "no actions": (_describe("actions", value=[]), "actions must be 1 to 127 different names"),
+    "an action twice": (_describe("actions", value=["stay", "stay"]), "actions must be 1 to 127 different names"),
+    "actions of another order": (
+        _describe("actions", value=["stay", "x+1", "x-1", "y-1", "y+1"]),
+        "made for other actions",
+    ),
+    "an action too few": (_describe("actions", value=["stay", "x-1", "x+1", "y-1"]), "expected F32 [4, 2, 8, 4]"),
+    "action with control characters": (_describe("actions", 0, value="\x1b[2J"), "actions[0] must be a str"),
     "recurrent network": (_describe("network", "recurrent", value=True), "options have no memory"),
     "network without layers": (_describe("network", "hidden", value=[]), "network.hidden needs at least 1"),
     "network with a million layers": (_describe("network", "hidden", value=[1] * 10**6), "more than the 2097152"),
@@ -458,13 +474,89 @@ def test_another_environment_is_refused_with_the_difference(scenario, reason, sa
     assert reason in refused(saved, env)
 
 
+ROOMY = "grid-7x7-2p"
+
+
+@pytest.fixture(scope="module")
+def travelling(tmp_path_factory, make_set):
+    """A set for two agents in an empty grid that see nothing but each other."""
+    env = make_env(ROOMY)
+    path = tmp_path_factory.mktemp("sets") / "relations"
+    save_option_set(path, make_set(sight="relation", env=env), env, (), provenance=MADE, scenario=ROOMY)
+    return path
+
+
+@pytest.mark.parametrize(
+    "scenario", [ROOMY, f"{ROOMY},task=meet", f"{ROOMY},time_limit=9", f"{ROOMY},collisions=true", "lbf-7x7-2p-1f"]
+)
+def test_sets_of_relations_fit_every_task_with_the_same_agents_map_and_moves(scenario, travelling):
+    assert load_option_set(travelling, make_env(scenario)).options == eigenoptions(2, 2)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "reason"),
+    [
+        ("grid-7x7-3p", "num_agents is 2 there, 3 here"),
+        ("grid-7x8-2p", "features[1].size is 7 there, 8 here; features[1].high is 6.0 there, 7.0 here"),
+        ("grid-7x7-2p,map=door", 'ground is "open grid" there, "grid with walls'),
+        ("grid-7x7-2p,types=12", "agent_features is [[true, true], [true, true]] there, [[true, false], [true, true]]"),
+        ("probe-constant", 'features is [{"high": 6.0'),
+        ("overcooked-cramped_room", 'ground is "open grid" there, "overcooked cramped_room" here'),
+    ],
+)
+def test_sets_of_relations_are_refused_for_what_they_depend_on(scenario, reason, travelling):
+    assert reason in refused(travelling, make_env(scenario))
+
+
+def test_sets_of_relations_are_refused_where_an_action_is_missing(make_set, tmp_path):
+    env = make_env("lbf-7x7-2p-1f")
+    save_option_set(tmp_path / "set", make_set(sight="relation", env=env), env, (), provenance=MADE)
+    assert '"load"] there, ["stay"' in refused(tmp_path / "set", make_env(ROOMY))
+
+
+def test_without_a_known_ground_sets_of_relations_fit_the_same_environment_alone(make_set, tmp_path):
+    env = make_env("probe-constant")
+    save_option_set(tmp_path / "set", make_set(sight="relation", env=env), env, (), provenance=MADE)
+    load_option_set(tmp_path / "set", env)
+    assert "class is " in refused(tmp_path / "set", make_env("probe-observed_sign"))
+
+
+def test_the_set_of_a_run_is_found_unless_it_has_several(copy, tmp_path, tiny_env, tiny_set):
+    run = tmp_path / "run"
+    (run / "option_sets").mkdir(parents=True)
+    with pytest.raises(ArtifactError, match="no option set yet"):
+        load_option_set(run, tiny_env)
+    shutil.copytree(copy, run / "option_sets" / "seed-0")
+    assert find_option_set(run) == run / "option_sets" / "seed-0"
+    assert eqx.tree_equal(load_option_set(run, tiny_env), tiny_set)
+    assert load_reports(run) == load_reports(copy)
+    assert MacroConfig(option_set=str(run)).files == (run / "option_sets" / "seed-0" / "manifest.json",)
+    shutil.copytree(copy, run / "option_sets" / "seed-1")
+    with pytest.raises(ArtifactError, match="has 2 option sets; choose one: .*seed-0, .*seed-1"):
+        load_option_set(run, tiny_env)
+    assert find_option_set(copy) == copy
+
+
 def test_fingerprints_tell_environments_apart():
-    changes = {}, {"num_apples": 5}, {"sight": 2}, {"coop": "sum_all"}
+    changes = {}, {"num_apples": 5}, {"sight": 3}, {"coop": "none"}, {"rules": "jumanji"}, {"knows_place": True}
     whole = [json.dumps(fingerprint(Foraging(**change))) for change in changes]
     assert len(set(whole)) == len(whole)
     assert whole[0] == json.dumps(fingerprint(make_env("lbf-15x15-4p-3f")))
+    assert whole[0] == json.dumps(fingerprint(make_env("lbf-2s-15x15-4p-3f,reach=corner"))), "what applies counts"
     for part in ('"Foraging"', '"num_agents": 4', '"float32"', '"coordinate"', '"shape": [4, 6]'):
         assert part in whole[0]
+
+
+def test_an_option_set_of_earlier_foraging_is_refused_with_the_rules_that_differ(copy):
+    """Before it had rule sets, foraging was the public one, and a sight of 0 the whole grid."""
+    earlier = {
+        "class": "Foraging", "grid_size": 15, "num_agents": 4, "num_apples": 3, "sight": 0, "coop": "three_lowest",
+        "max_level": 2, "time_limit": 100, "num_actions": 6,
+    }  # fmt: skip
+    rewrite(copy, lambda value: value.update(environment=earlier))
+    reason = refused(copy, make_env("lbf-15x15-4p-3f"))
+    for change in ("sight is 0 there, 2 here", 'coop is "three_lowest" there, "all" here', "here; reach is null there"):
+        assert change in reason
 
 
 def test_fingerprints_tell_maps_apart_by_content(tmp_path):

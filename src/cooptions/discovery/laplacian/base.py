@@ -7,6 +7,7 @@ import equinox as eqx
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from cooptions.envs.team import Team
+from cooptions.parts import Registry
 from cooptions.training.loop import Metrics
 
 State = TypeVar("State")
@@ -54,3 +55,9 @@ class AbstractLaplacian(abc.ABC, Generic[State, Solution]):
     @abc.abstractmethod
     def eigenvalues(self, solution: Solution) -> Float[Array, " k"]:
         """Ascending, of I - (P + P*)/2 with P* the time reversal: near 0 is slow."""
+
+
+LAPLACIANS: Registry[type[AbstractLaplacian]] = Registry(
+    "laplacian", "cooptions.discovery.laplacian", AbstractLaplacian
+)
+"""Estimators by name; each registers itself in a file of its own."""

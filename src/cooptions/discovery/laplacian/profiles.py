@@ -1,8 +1,8 @@
 """Functions that stand for one feature, as functions of that feature alone.
 
 A learned function of x holds a little of y, most of all where the walk seldom comes, as where both are aligned; an
-option that follows it then aligns both (docs/options.md). In the basis `axes`, where a function is to stand for one
-feature, it is averaged over what the others may be.
+option that follows it then aligns both (docs/findings/option-training.md). In the basis `axes`, where a function is to
+stand for one feature, it is averaged over what the others may be.
 """
 
 from collections.abc import Callable

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.discovery.walks import Dataset
 from cooptions.envs.team import Team
+from cooptions.parts import Registry
 from cooptions.training.loop import Metrics
 
 State = TypeVar("State")
@@ -43,6 +44,12 @@ class AbstractRepresentation(abc.ABC, Generic[State]):
     @abc.abstractmethod
     def encode(self, team: Team, state: State, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
         """The relative state z of one joint state."""
+
+
+REPRESENTATIONS: Registry[type[AbstractRepresentation]] = Registry(
+    "representation", "cooptions.discovery.representations", AbstractRepresentation
+)
+"""Representations by name; each registers itself in a file of its own."""
 
 
 def informative(

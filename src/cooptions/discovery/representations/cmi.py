@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from cooptions.discovery.representations.base import REPRESENTATIONS
 from cooptions.discovery.representations.disentangle import (
     CmiConfig,
     adversarial_penalty,
@@ -28,7 +29,7 @@ from cooptions.discovery.representations.n_distance import (
 )
 from cooptions.discovery.walks import Dataset, sample_transitions
 from cooptions.envs.team import Team
-from cooptions.errors import require
+from cooptions.errors import require_whole
 from cooptions.training.loop import Metrics
 from cooptions.training.nn import MLP
 
@@ -44,6 +45,7 @@ class CmiState(AbstractModelState):
     """Steps taken so far."""
 
 
+@REPRESENTATIONS.register("cmi")
 @dataclass(frozen=True)
 class Cmi(AbstractNDistance[CmiState]):
     """How far the team is from standing together, in each feature; with penalty weight 0, the paper's ablation."""
@@ -54,7 +56,7 @@ class Cmi(AbstractNDistance[CmiState]):
     steps: int = 6000
 
     def __post_init__(self) -> None:
-        require(self.steps >= 1, f"representation.steps must be at least 1, not {self.steps}")
+        require_whole("representation.steps", self.steps)
 
     @classmethod
     def paper(cls, domain: Domain = "lbf") -> "Cmi":

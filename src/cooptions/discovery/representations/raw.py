@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
-from cooptions.discovery.representations.base import AbstractRepresentation
+from cooptions.discovery.representations.base import REPRESENTATIONS, AbstractRepresentation
 from cooptions.discovery.walks import Dataset
 from cooptions.envs.team import Team
 from cooptions.training.loop import Metrics
 
 
+@REPRESENTATIONS.register("raw_joint")
 @dataclass(frozen=True)
 class RawJoint(AbstractRepresentation[None]):
     """z is the joint state: the scaled states of all agents, one after the other, without the features they lack."""

@@ -6,6 +6,7 @@ import jax
 import optax
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from cooptions.discovery.representations.base import REPRESENTATIONS
 from cooptions.discovery.representations.distance import DistanceConfig, sample_pairs
 from cooptions.discovery.representations.fermat import FermatConfig
 from cooptions.discovery.representations.n_distance import (
@@ -19,7 +20,7 @@ from cooptions.discovery.representations.n_distance import (
 )
 from cooptions.discovery.walks import Dataset, sample_transitions
 from cooptions.envs.team import Team
-from cooptions.errors import require
+from cooptions.errors import require_whole
 from cooptions.training.loop import Metrics
 
 
@@ -30,6 +31,7 @@ class ScalarState(AbstractModelState):
     optimiser: optax.OptState
 
 
+@REPRESENTATIONS.register("scalar")
 @dataclass(frozen=True)
 class Scalar(AbstractNDistance[ScalarState]):
     """How far the team is from standing together, in all features at once."""
@@ -39,7 +41,7 @@ class Scalar(AbstractNDistance[ScalarState]):
     steps: int = 3000
 
     def __post_init__(self) -> None:
-        require(self.steps >= 1, f"representation.steps must be at least 1, not {self.steps}")
+        require_whole("representation.steps", self.steps)
 
     @classmethod
     def paper(cls, domain: Domain = "lbf") -> "Scalar":

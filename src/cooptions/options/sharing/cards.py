@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from cooptions.envs.base import AbstractEnv
 from cooptions.files import Json
 from cooptions.options.report import FeatureReport, OptionReport, markdown_reports
+from cooptions.options.sight import Sight
 
 SIGNS = {"+": "-plus", "-": "-minus"}
 
@@ -28,11 +29,12 @@ def card_markdown(
     *,
     pictures: Collection[str] = (),
     scenario: str = "",
+    sight: Sight = "observation",
 ) -> str:
     """The page. `pictures` are the files of `card_files` that exist; `scenario` is the environment's name, if any."""
     files = card_files([report.name for report in reports])
     parts = [
-        _introduction(env, reports, scenario),
+        _introduction(env, reports, scenario, sight),
         _usage(env, scenario),
         _provenance(provenance),
         *([_table(reports)] if reports else []),
@@ -41,16 +43,25 @@ def card_markdown(
     return "\n".join(parts)
 
 
-def _introduction(env: AbstractEnv, reports: Sequence[OptionReport], scenario: str) -> str:
+FITS: dict[Sight, str] = {
+    "relation": """The policies see the agents' states and nothing else. They fit every environment with the same
+agents, features, map and actions, and further actions do not matter. They were trained in""",
+    "observation": "The policies see what the environment shows, and fit no other. It is",
+}
+
+
+def _introduction(env: AbstractEnv, reports: Sequence[OptionReport], scenario: str, sight: Sight) -> str:
     features = ", ".join(f"{feature.name} ({feature.kind})" for feature in env.features)
+    rules = f"\nIts rules: {_inline(env.task_rules)}.\n" if env.task_rules else ""
     return f"""# {len(reports) or "Some"} joint options for {scenario or _made(env)}
 
 A joint option is a behaviour that several agents begin, follow and end together. Each of these climbs (`+`) or
 descends (`-`) one eigenfunction of how the agents stand to one another, and ends where little is left to gain.
-They are for {env.num_agents} agents with {env.num_actions} actions each, whose states have the features {features}:
+They are for {env.num_agents} agents with {env.num_actions} actions each, whose states have the features {features}.
+{FITS[sight]}
 
     {_made(env)}
-
+{rules}
 Loading compares this with your environment, and every file with its SHA-256 in `manifest.json`; it runs no code.
 """
 

@@ -1,35 +1,40 @@
 """Option sets as directories that can be shared: policies, what they are for, a card to read, a manifest over all.
 
     policies.safetensors   the networks' weights, by name
-    option_set.json        the options, the networks' layers, the environment's fingerprint, provenance, reports
+    option_set.json        the options, the networks' layers, what they depend on, provenance, reports
     README.md, cards/      the card
     manifest.json          size and SHA-256 of all these, and of itself
 
-Loading runs no code of the set's, and refuses whatever is not just what was saved for the same environment.
+Loading runs no code of the set's. It refuses whatever is not just what was saved, and an environment that differs in
+what the policies depend on: the whole environment, or the agents, the map and the moves alone (`fingerprint`).
 """
 
 import dataclasses
-import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import cast, get_args
 
 import jax
 import numpy as np
+from jaxtyping import PRNGKeyArray
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save as format_tensors
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError, ConfigError, require
-from cooptions.files import Json, file_digest, fill, named_leaves
-from cooptions.learners.networks import Network, NetworkConfig, init_team
+from cooptions.files import Json, fill, named_leaves
+from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.options.base import Option
-from cooptions.options.option_set import OptionSet
-from cooptions.options.report import OptionReport
+from cooptions.options.execution import START_STEPS
+from cooptions.options.option_set import OptionSet, init_policies
+from cooptions.options.primitives import Primitives
+from cooptions.options.report import OptionReport, report_options
 from cooptions.options.sharing.cards import card_markdown
+from cooptions.options.sharing.fingerprints import fingerprint, require_same
+from cooptions.options.sharing.pictures import card_pictures
 from cooptions.options.sharing.sealed import (
     MANIFEST,
     canonical_json,
@@ -40,18 +45,23 @@ from cooptions.options.sharing.sealed import (
     write_sealed,
 )
 from cooptions.options.sharing.typed_json import read_typed
+from cooptions.options.sight import Sight, View
+from cooptions.options.task import collect_starts
 
-FORMAT = "cooptions option set 1"
+FORMAT = "cooptions option set 2"
 POLICIES = "policies.safetensors"
 DESCRIPTION = "option_set.json"
 CARD = "README.md"
 PICTURES = "cards"
+SETS = "option_sets"
+"""The folder of a run that holds its option sets, one for each seed."""
 
 KEPT = ("options", "max_steps", "epsilon", "fixed_last", "margin", "still_ends")
 """Fields that an option set and its description have in common."""
 
 LARGEST_DESCRIPTION = 1 << 21
 MOST_LAYERS = 16
+MOST_ACTIONS = 127
 WIDEST_LAYER = 1 << 16
 LONGEST_NAME = 100
 MOST_STEPS = 1_000_000
@@ -68,8 +78,12 @@ class Description:
     fixed_last: bool
     margin: float
     still_ends: bool
+    sight: str
+    """What the policies see: `relation` or `observation`."""
+    actions: tuple[str, ...]
+    """The primitive actions they choose from, in the order of the networks' outputs."""
     environment: dict
-    """The fingerprint of the environment that the options are for."""
+    """What an environment must have for these options: its `fingerprint`."""
     provenance: dict
     reports: tuple[OptionReport, ...]
     """One for each option, or none."""
@@ -82,6 +96,9 @@ class Description:
             require(1 <= len(option.name) <= LONGEST_NAME, f"options: {option.name!r} is no name")
             require(option.sign in (-1, 0, 1), f"option {option.name}: sign must be -1, 0 or 1, not {option.sign}")
             require(option.eigenfunction >= 0, f"option {option.name}: eigenfunction must not be negative")
+        require(self.sight in get_args(Sight), f"sight must be one of {', '.join(get_args(Sight))}, not {self.sight!r}")
+        known = 1 <= len(self.actions) <= MOST_ACTIONS and len(set(self.actions)) == len(self.actions)
+        require(known, f"actions must be 1 to {MOST_ACTIONS} different names")
         layers = (*self.network.hidden, *self.network.channels, *self.network.kernels)
         require(len(layers) <= 3 * MOST_LAYERS, f"network: at most {MOST_LAYERS} layers of a kind are read")
         require(all(1 <= size <= WIDEST_LAYER for size in layers), f"network: layers must be 1 to {WIDEST_LAYER} wide")
@@ -116,7 +133,9 @@ def save_option_set(
     description = Description(
         **{name: getattr(option_set, name) for name in KEPT},
         network=option_set.config,
-        environment=fingerprint(env),
+        sight=option_set.view.sight,
+        actions=option_set.primitives.names,
+        environment=fingerprint(env, option_set.view.sight),
         provenance=provenance,
         reports=tuple(reports),
     )
@@ -124,7 +143,9 @@ def save_option_set(
     files = {
         POLICIES: format_tensors(arrays),
         DESCRIPTION: canonical_json(dataclasses.asdict(description)),
-        CARD: card_markdown(env, reports, provenance, pictures=pictures, scenario=scenario).encode(),
+        CARD: card_markdown(
+            env, reports, provenance, pictures=pictures, scenario=scenario, sight=option_set.view.sight
+        ).encode(),
         **{f"{PICTURES}/{name}": content for name, content in pictures.items()},
     }
     _restore(path, files, env)  # what could not be loaded is not saved
@@ -132,73 +153,74 @@ def save_option_set(
     write_sealed(path, files, kind=FORMAT)
 
 
+def publish(
+    path: Path | str, option_set: OptionSet, env: AbstractEnv, *, key: PRNGKeyArray, num_starts: int = 64
+) -> None:
+    """`save_option_set` with a card: every option is followed from states of random play, and what it does is told."""
+    begun = collect_starts(env, num_starts, START_STEPS, key=key)
+    save_option_set(
+        path,
+        option_set,
+        env,
+        report_options(env, option_set, begun, key=key),
+        provenance={},
+        pictures=card_pictures(env, option_set, begun, key=key),
+    )
+
+
 def load_option_set(path: Path | str, env: AbstractEnv) -> OptionSet:
-    """The options in a directory, if it is whole and was saved for this environment."""
-    path = Path(path)
+    """The options in a directory, if it is whole and they fit this environment. Of a run, its only set."""
+    path = find_option_set(path)
     return _restore(path, read_sealed(path, kind=FORMAT), env)
 
 
 def load_reports(path: Path | str) -> tuple[OptionReport, ...]:
     """What the options in a directory do, without their environment."""
-    path = Path(path)
+    path = find_option_set(path)
     return _describe(path, read_sealed(path, kind=FORMAT)).reports
 
 
-def fingerprint(env: AbstractEnv) -> Json:
-    """What an environment must agree in with the one that options were trained on, as plain JSON."""
-    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
-    value = {
-        **_plain(env),
-        "num_agents": env.num_agents,
-        "num_actions": env.num_actions,
-        "features": [dataclasses.asdict(feature) for feature in env.features],
-        "agent_features": env.agent_features.tolist(),
-        "observation": {"shape": timestep.observation.shape, "dtype": timestep.observation.dtype.name},
-        "action_mask": {"shape": timestep.action_mask.shape},
-        **({"files": [file_digest(path) for path in env.files]} if env.files else {}),
-    }
-    return json.loads(json.dumps(value, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    """A configuration as JSON. Of what has no JSON, functions leave their name, arrays their hash."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
-        array = np.ascontiguousarray(value)
-        return {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
-    if hasattr(value, "__qualname__"):
-        return value.__qualname__
-    name = {"class": type(value).__name__}
-    if dataclasses.is_dataclass(value):
-        return name | {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    scalars = {
-        key: item for key, item in getattr(value, "__dict__", {}).items() if isinstance(item, bool | int | float | str)
-    }
-    return name | _plain(scalars)
+def find_option_set(path: Path | str) -> Path:
+    """The option set of a run directory, if it has one and no more; any other path as it is."""
+    path = Path(path)
+    folder = path / SETS
+    if (path / DESCRIPTION).exists() or not folder.is_dir():
+        return path
+    sets = sorted(str(found.parent) for found in folder.glob(f"*/{DESCRIPTION}"))
+    if not sets:
+        raise ArtifactError(f"{path}: this run has no option set yet; `cooptions options {path}` writes it")
+    if len(sets) > 1:
+        raise ArtifactError(f"{path}: this run has {len(sets)} option sets; choose one: {', '.join(sets)}")
+    return Path(sets[0])
 
 
 def _restore(path: Path, files: Mapping[str, bytes], env: AbstractEnv) -> OptionSet:
     """The option set that files describe, after every check that can be made without running it."""
     description = _describe(path, files)
-    _require_same(path, description.environment, fingerprint(env))
+    sight = cast(Sight, description.sight)
+    require_same(path, description.environment, fingerprint(env, sight))
     for option in description.options:
         if len(option.members) != env.num_agents:
             raise ArtifactError(
                 f"{path / DESCRIPTION}: option {option.name}: {len(option.members)} members of {env.num_agents} agents"
             )
+    view = View.of(env, sight)
     return OptionSet(
         **{name: getattr(description, name) for name in KEPT},
-        network=_networks(path, files, description, env),
+        network=_networks(path, files, description, env, view),
         config=description.network,
-        noop=env.noop,
+        view=view,
+        primitives=_primitives(path, description, env),
     )
+
+
+def _primitives(path: Path, description: Description, env: AbstractEnv) -> Primitives:
+    """The set's actions in the environment, which must have them all."""
+    here, there = env.action_names, description.actions
+    same = there == here if description.sight == "observation" else set(there) <= set(here)
+    if not same or here[env.noop] not in there:
+        raise ArtifactError(f"{path}: made for other actions: {shown(list(there))} there, {shown(list(here))} here")
+    return Primitives.of(env, there)
 
 
 def _describe(path: Path, files: Mapping[str, bytes]) -> Description:
@@ -219,10 +241,12 @@ def _describe(path: Path, files: Mapping[str, bytes]) -> Description:
         raise ArtifactError(f"{file}: {error}") from None
 
 
-def _networks(path: Path, files: Mapping[str, bytes], description: Description, env: AbstractEnv) -> Network:
+def _networks(
+    path: Path, files: Mapping[str, bytes], description: Description, env: AbstractEnv, view: View
+) -> Network:
     """The weights, if they are those of the described networks and all finite."""
     file = path / POLICIES
-    like = _expected(description, env)
+    like = _expected(description, env, view)
     try:
         tensors = dict(deserialize(files[POLICIES]))
     except SafetensorError as error:
@@ -243,34 +267,12 @@ def _networks(path: Path, files: Mapping[str, bytes], description: Description, 
     return fill(like, arrays)
 
 
-def _expected(description: Description, env: AbstractEnv) -> Network:
+def _expected(description: Description, env: AbstractEnv, view: View) -> Network:
     """Shapes of the networks, without making them."""
-    num_outputs = env.num_actions + (not description.fixed_last)
+    num_outputs = len(description.actions) + (not description.fixed_last)
     keys = jax.ShapeDtypeStruct((len(description.options),), jax.random.key(0).dtype)
-    return jax.eval_shape(jax.vmap(lambda key: init_team(env, description.network, num_outputs, key=key)), keys)
-
-
-def _require_same(path: Path, there: Json, here: Json) -> None:
-    changes = list(dict.fromkeys(_differences(there, here)))
-    if changes:
-        raise ArtifactError(f"{path}: made for another environment: {'; '.join(changes[:8])}")
-
-
-def _differences(there: Any, here: Any, field: str = "") -> list[str]:
-    """Where two fingerprints differ, with both values."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        keys = dict.fromkeys([*here, *there])
-        pairs = [(f"{field}.{key}".strip("."), there.get(key), here.get(key)) for key in keys]
-    elif _are_records(there) and _are_records(here) and len(there) == len(here):
-        pairs = [(f"{field}[{i}]", *pair) for i, pair in enumerate(zip(there, here, strict=True))]
-    else:
-        same = type(there) is type(here) and there == here
-        return [] if same else [f"{shown(field)[1:-1]} is {shown(there)} there, {shown(here)} here"]
-    return [text for name, left, right in pairs for text in _differences(left, right, name)]
-
-
-def _are_records(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
+    init = partial(init_policies, env, view, description.network, num_outputs)
+    return jax.eval_shape(jax.vmap(lambda key: init(key=key)), keys)
 
 
 def _require_replaceable(path: Path, files: Mapping[str, bytes], overwrite: bool) -> None:

@@ -1,37 +1,78 @@
-"""Level-Based Foraging: agents and apples with their levels; apples that were eaten are gone."""
+"""Level-Based Foraging: agents with their levels and what they see, apples with theirs and whence they are loaded."""
 
 import functools
 
 import numpy as np
-from jaxtyping import UInt8
-from jumanji.environments.routing.lbf.types import State
+from jaxtyping import Int, UInt8
 
-from cooptions.envs.lbf import Foraging
+from cooptions.envs.lbf import Foraging, State
+from cooptions.envs.lbf.rules import within_reach
 from cooptions.plots import colours
 from cooptions.plots.frames import agent_sprite, check_time, draw_team, framed, frames, tile_size, walled
 from cooptions.plots.sprites import Sprite, disc, paste, polygon, sprite, text
 
 APPLE = (158, 28, 52)
 LEAF = (96, 140, 40)
+REACH_SHARE, SIGHT_SHARE = 0.13, 0.55
+"""How strongly the cells in reach of an apple, and the edges of what agents see, are coloured."""
 
 
 @frames.register(Foraging)
 def foraging_frames(env: Foraging, states: State) -> UInt8[np.ndarray, "time height width 3"]:
-    positions, levels = np.asarray(states.agents.position), np.asarray(states.agents.level)
+    """Cells from which an apple can be loaded are reddish; a line in an agent's colour frames what it sees."""
+    positions, levels = np.asarray(states.position), np.asarray(states.level)
     check_time(env, positions.shape, (env.num_agents, 2))
-    apples, eaten = np.asarray(states.food_items.position), np.asarray(states.food_items.eaten)
-    apple_levels = np.asarray(states.food_items.level)
+    apples, eaten = np.asarray(states.apple_position), np.asarray(states.eaten)
+    apple_levels = np.asarray(states.apple_level)
     tile = tile_size(env.grid_size, env.grid_size)
     empty = walled(np.zeros((env.grid_size, env.grid_size), bool), tile)
     images = np.repeat(empty[None], len(positions), axis=0)
     for time, image in enumerate(images):
-        for apple in np.flatnonzero(~eaten[time]):
+        left = np.flatnonzero(~eaten[time])
+        _draw_reach(env, image, apples[time, left], tile)
+        for apple in left:
             paste(image, apple_sprite(tile, int(apple_levels[time, apple])), (apples[time, apple] + 0.5) * tile)
+        _draw_sight(env, image, positions[time], tile)
         labels = [str(level) for level in levels[time]]
         draw_team(
             image, positions[time], tile, lambda agent, size, of=labels: agent_sprite(agent, size, label=of[agent])
         )
     return framed(images)
+
+
+def _draw_reach(
+    env: Foraging, image: UInt8[np.ndarray, "height width 3"], apples: Int[np.ndarray, "apple 2"], tile: int
+) -> None:
+    """Colour the cells from which one of the apples can be loaded."""
+    around = np.stack(np.meshgrid([-1, 0, 1], [-1, 0, 1]), axis=-1).reshape(-1, 2)
+    around = around[np.asarray(within_reach(env.applied.reach, around)) & around.any(axis=1)]
+    for row, column in np.unique((apples[:, None] + around).reshape(-1, 2), axis=0):
+        if 0 <= row < env.grid_size and 0 <= column < env.grid_size:
+            _tint(image[row * tile : (row + 1) * tile, column * tile : (column + 1) * tile], APPLE, REACH_SHARE)
+
+
+def _draw_sight(
+    env: Foraging, image: UInt8[np.ndarray, "height width 3"], places: Int[np.ndarray, "agent 2"], tile: int
+) -> None:
+    """Frame what each agent sees, unless that is everything; frames that meet lie side by side."""
+    sight, last = env.applied.sight, env.grid_size - 1
+    if sight >= last:
+        return
+    for agent, place in enumerate(places):
+        top, left = np.maximum(place - sight, 0) * tile + 2 * agent
+        bottom, right = (np.minimum(place + sight, last) + 1) * tile - 2 * agent
+        for edge in (
+            image[top : top + 2, left:right],
+            image[bottom - 2 : bottom, left:right],
+            image[top + 2 : bottom - 2, left : left + 2],
+            image[top + 2 : bottom - 2, right - 2 : right],
+        ):
+            _tint(edge, colours.agent_colour(agent), SIGHT_SHARE)
+
+
+def _tint(part: UInt8[np.ndarray, "height width 3"], colour: tuple[int, int, int], share: float) -> None:
+    """Mix a colour into a part of a picture, in place."""
+    part[...] = np.rint((1 - share) * part + share * np.array(colour))
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,0 +1,51 @@
+"""`cooptions evaluate`: fresh episodes of what a run has learned."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cooptions.cli.arguments import POSITIONAL, parse
+from cooptions.errors import require
+
+
+@dataclass(frozen=True)
+class EvaluateArguments:
+    """Let the final policies of a run play fresh episodes."""
+
+    run: Path | None = dataclasses.field(default=None, metadata=POSITIONAL)
+    """A run directory in which a task was learned."""
+    episodes: int = 1000
+    """Episodes for each seed."""
+    key: int = 1
+    """Where their randomness begins: other numbers give other episodes."""
+    json: bool = False
+    """Print one JSON object instead of a table."""
+    trust: bool = False
+    """Import code from outside that the run directory names."""
+    cache: bool = True
+    """Do not keep compiled programs for the next time."""
+
+    def __post_init__(self) -> None:
+        require(self.episodes >= 1, f"episodes must be at least 1, not {self.episodes}")
+
+
+def main(words: Sequence[str]) -> dict[str, str] | None:
+    arguments = parse(EvaluateArguments, words, "evaluate")
+    require(arguments.run is not None, "evaluate: the first argument is a run directory, such as runs/quick")
+    assert arguments.run is not None
+    from cooptions.cli import say
+    from cooptions.cli.compilation import keep_compiled
+    from cooptions.cli.existing import reopened
+    from cooptions.runs.learned import evaluate_run
+    from cooptions.scores.comparison import compare, rich_table
+
+    keep_compiled(arguments.cache)
+    with reopened("evaluate", arguments.run, say.progress(quiet=arguments.json), trust=arguments.trust) as run:
+        keys = dataclasses.replace(run.config, seed=run.config.seed + 2**16 * arguments.key).keys("evaluate")
+        rows = compare([each.averaged() for each in evaluate_run(run, arguments.episodes, keys)])
+    if arguments.json:
+        say.as_json({"run": arguments.run, "episodes": arguments.episodes, "key": arguments.key, "rows": rows})
+        return None
+    say.show(rich_table(rows))
+    return {"run": str(arguments.run)}

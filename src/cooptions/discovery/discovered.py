@@ -1,0 +1,207 @@
+"""What discovery found for a team: its representation and eigenfunctions as one callable artefact."""
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+from jaxtyping import Array, Float, Key, PRNGKeyArray, Shaped
+
+from cooptions.discovery.discover import (
+    Discovery,
+    Evaluator,
+    Spectrum,
+    fit_representation,
+    fit_spectrum,
+    untrained_spectrum,
+)
+from cooptions.discovery.laplacian.base import AbstractLaplacian
+from cooptions.discovery.laplacian.canonical import Basis
+from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.discovery.representations.base import AbstractRepresentation, FindsFermat
+from cooptions.discovery.representations.hit import Hit
+from cooptions.discovery.walks import Dataset, Walk, compact_dtype, index_futures
+from cooptions.envs.team import Team
+from cooptions.errors import require
+from cooptions.files import fill, load_tree, save_tree
+from cooptions.training.keys import stage_key
+from cooptions.training.progress import Progress
+
+BLOCK = 8192
+"""Joint states evaluated at once."""
+
+
+class Discovered(eqx.Module):
+    """The eigenfunctions of one team, as a function of its agents' states.
+
+    `found(agent_states)` evaluates them at one joint state. Every agent's state has all features of the environment;
+    those that discovery was not shown are ignored. With seeds, arrays lead with a seed axis, and `found.seed(i)` is one
+    of them.
+
+        found = co.discover(walk, co.Hit(), co.Nystrom(10), key=key)
+        found(env.agent_states(state))  # the ten slowest eigenfunctions there
+    """
+
+    discovery: Discovery = eqx.field(static=True)
+    representation: Any
+    """The representation's trained state."""
+    spectrum: Spectrum
+
+    def __call__(self, agent_states: Shaped[Array | np.ndarray, "agent all_feature"]) -> Float[Array, " k"]:
+        """Every eigenfunction at one joint state, of unit variance under the walk."""
+        chosen = self.team.select(jnp.asarray(agent_states))
+        return self.discovery.eigenfunctions(self.representation, self.spectrum, chosen)
+
+    def at(self, agent_states: Shaped[Array | np.ndarray, "state agent all_feature"]) -> Float[Array, "state k"]:
+        """Every eigenfunction at many joint states, block by block."""
+        return jax.lax.map(self.evaluator(), jnp.asarray(agent_states), batch_size=BLOCK)
+
+    def encode(self, agent_states: Shaped[Array | np.ndarray, "agent all_feature"]) -> Float[Array, " z"]:
+        """The relative state z of one joint state: the n-distance of each feature, for relative representations."""
+        chosen = self.team.select(jnp.asarray(agent_states))
+        return self.discovery.encode(self.representation, chosen)
+
+    def fermat_state(self, agent_states: Shaped[Array | np.ndarray, "agent all_feature"]) -> Float[Array, " feature"]:
+        """The state of least summed distance to the team (Definition 1), in the features that discovery knows."""
+        representation = self.discovery.representation
+        if not isinstance(representation, FindsFermat):
+            raise TypeError(f"{type(representation).__name__} knows no Fermat state; see `finds_fermat`")
+        chosen = self.team.select(jnp.asarray(agent_states))
+        return representation.fermat_state(self.team, self.representation, chosen)
+
+    def evaluator(self) -> Evaluator:
+        """The same function for many joint states, with what they have in common done beforehand; a pytree."""
+        encode = self.discovery.encoder(self.representation)
+        return Partial(_selected, Partial(self.discovery.of_encoded, encode, self.spectrum), team=_Static(self.team))
+
+    @property
+    def team(self) -> Team:
+        return self.discovery.team
+
+    @property
+    def finds_fermat(self) -> bool:
+        """Whether there is a `fermat_state`."""
+        return isinstance(self.discovery.representation, FindsFermat)
+
+    @property
+    def z_names(self) -> tuple[str, ...]:
+        """What each component of z stands for."""
+        return self.discovery.representation.z_names(self.team)
+
+    @property
+    def num_eigenfunctions(self) -> int:
+        return self.discovery.laplacian.num_eigenfunctions
+
+    @property
+    def eigenvalues(self) -> Float[Array, "*seed k"]:
+        """Near 0 is slow."""
+        return self.spectrum.canonical.eigenvalues
+
+    def on_kept(self) -> "Discovered":
+        """The same for agents' states that hold only the features that discovery was shown, as those of a walk do."""
+        team = dataclasses.replace(self.team, columns=())
+        return Discovered(dataclasses.replace(self.discovery, team=team), self.representation, self.spectrum)
+
+    def seed(self, index: int) -> "Discovered":
+        """What one seed found."""
+        return jax.tree.map(lambda leaf: leaf[index], self)
+
+    def save(self, path: Path | str) -> None:
+        """Write one file, whole or not at all, that `load` reads."""
+        save_tree(Path(path), _Parts(self.discovery), (self.representation, self.spectrum))
+
+    @classmethod
+    def load(cls, path: Path | str, *, trust: bool = False) -> "Discovered":
+        """Read what `save` wrote, after comparing its hash. Parts from outside the package must be trusted."""
+        parts, arrays = load_tree(Path(path), _Parts, trust=trust)
+        like = untrained(parts.discovery, 1, (8, 1))
+        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), like)
+        return cls(parts.discovery, *fill((one.representation, one.spectrum), arrays))
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What the arrays of a file belong to."""
+
+    discovery: Discovery
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class _Static:
+    """A value that is part of a function, not of its data."""
+
+    value: Any
+
+
+def _selected(evaluate: Evaluator, agent_states: Shaped[Array, "agent all_feature"], *, team: _Static) -> Any:
+    return evaluate(team.value.select(agent_states))
+
+
+def discover(
+    walk: Walk,
+    representation: AbstractRepresentation | None = None,
+    laplacian: AbstractLaplacian | None = None,
+    *,
+    basis: Basis = "symmetric",
+    key: PRNGKeyArray,
+    directory: Path | str | None = None,
+    progress: Progress | bool = False,
+) -> Discovered:
+    """Learn how a team's members stand to one another, and the slowest changes of that (paper, Section 3).
+
+    `representation` is `Hit()` and `laplacian` is `Nystrom(10)` where left out. With a `directory`, training goes on
+    from its last checkpoint there.
+
+        found = co.discover(co.walk(env, key=key), co.Hit(), co.Nystrom(10), key=key)
+    """
+    require(walk.team is not None, "walk: it does not say whose it is; `co.walk(env, ...)` makes one that does")
+    assert walk.team is not None
+    discovery = Discovery(walk.team, representation or Hit(), laplacian or Nystrom(), basis)
+    found = discover_seeds(
+        discovery,
+        index_futures(jax.tree.map(lambda leaf: leaf[None], walk)),
+        representation_keys=stage_key(key, "representation")[None],
+        laplacian_keys=stage_key(key, "laplacian")[None],
+        directory=None if directory is None else Path(directory),
+        progress=Progress.of(progress),
+    )
+    return found.seed(0)
+
+
+def discover_seeds(
+    discovery: Discovery,
+    dataset: Dataset,
+    *,
+    representation_keys: Key[Array, " seed"],
+    laplacian_keys: Key[Array, " seed"],
+    directory: Path | None = None,
+    progress: Progress | None = None,
+) -> Discovered:
+    """What every seed finds in its walk."""
+    state = fit_representation(discovery, dataset, representation_keys, directory=directory, progress=progress)
+    spectrum = fit_spectrum(discovery, state, dataset.walk, laplacian_keys, directory=directory, progress=progress)
+    return Discovered(discovery, state, spectrum)
+
+
+def untrained(discovery: Discovery, num_seeds: int, walked: tuple[int, int]) -> Discovered:
+    """The shapes of what so many seeds find in walks of [time, env], without making anything."""
+    team = discovery.team
+    shape = num_seeds, *walked, team.num_agents, len(team.features)
+    states = jax.ShapeDtypeStruct(shape, compact_dtype(team.features))
+    last = jax.ShapeDtypeStruct((num_seeds, *walked), bool)
+    index = jax.ShapeDtypeStruct((num_seeds, walked[0] * walked[1]), jnp.int32)
+    horizon = jax.ShapeDtypeStruct((num_seeds, 2), jnp.int32)
+    keys = jax.ShapeDtypeStruct((num_seeds,), jax.random.key(0).dtype)
+
+    def make(keys: Any, states: Array, last: Array, index: Array, horizon: Array) -> Discovered:
+        dataset = Dataset(Walk(states, states, last), index, horizon)
+        state = jax.vmap(lambda key, data: discovery.part.init(data, key=key))(keys, dataset)
+        return Discovered(discovery, state, untrained_spectrum(discovery, state, dataset.walk, keys))
+
+    return jax.eval_shape(make, keys, states, last, index, horizon)

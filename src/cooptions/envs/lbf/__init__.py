@@ -1,0 +1,6 @@
+"""Level-Based Foraging by the paper's rules, or by Jumanji's."""
+
+from cooptions.envs.lbf.env import Foraging, State
+from cooptions.envs.lbf.rules import RULE_SETS, Rules
+
+__all__ = ["RULE_SETS", "Foraging", "Rules", "State"]

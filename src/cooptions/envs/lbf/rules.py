@@ -1,0 +1,58 @@
+"""The rules in which public versions of Level-Based Foraging differ."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int
+
+Reach = Literal["corner", "side"]
+Coop = Literal["all", "three_lowest", "two_lowest", "none"]
+Flag = Literal["sees", "reaches"]
+RuleSet = Literal["paper", "jumanji"]
+
+REACH_CELLS: Mapping[Reach, int] = MappingProxyType({"corner": 8, "side": 4})
+"""The number of cells from which an apple can be loaded."""
+
+NUM_LOWEST: Mapping[Coop, int | None] = MappingProxyType({"all": None, "three_lowest": 3, "two_lowest": 2, "none": 3})
+"""How many agents' levels, lowest first, bound an apple's level; None is all of them."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """One complete choice of rules."""
+
+    sight: int
+    """How many cells away an agent sees an apple, along each axis; 0 is the whole grid."""
+    reach: Reach
+    """From where an agent loads an apple: all eight cells around it, or its four sides."""
+    coop: Coop
+    """An apple's level: the sum of the agents' levels, all or the lowest; or (`none`) random up to the three lowest."""
+    knows_place: bool
+    """Whether an agent knows its place on the grid, or only its place in the window it sees."""
+    flag: Flag
+    """What one bit per agent tells the whole team: that the agent sees an apple, or that an apple is in its reach."""
+
+
+RULE_SETS: Mapping[RuleSet, Rules] = MappingProxyType(
+    {
+        "paper": Rules(sight=2, reach="corner", coop="all", knows_place=False, flag="sees"),
+        "jumanji": Rules(sight=0, reach="side", coop="three_lowest", knows_place=True, flag="reaches"),
+    }
+)
+"""`paper`: Section 4 and the first author's fork of Jumanji. `jumanji`: the public version, with forced cooperation."""
+
+
+def within_reach(reach: Reach, offset: Int[Array | np.ndarray, "*pair 2"]) -> Bool[Array, "*pair"]:
+    """Whether an apple at this offset from an agent can be loaded."""
+    distance = jnp.abs(offset)
+    return distance.max(axis=-1) <= 1 if reach == "corner" else distance.sum(axis=-1) == 1
+
+
+def required_level(coop: Coop, level: Int[Array, " agent"]) -> Int[Array, ""]:
+    """The highest level that an apple can have in a team of these levels."""
+    num = NUM_LOWEST[coop]
+    return level.sum() if num is None else jnp.sort(level)[:num].sum()

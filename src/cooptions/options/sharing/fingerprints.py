@@ -1,0 +1,101 @@
+"""What an option set depends on, and in what an environment differs from that."""
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.errors import ArtifactError
+from cooptions.files import Json, file_digest
+from cooptions.options.sharing.sealed import shown
+from cooptions.options.sight import Sight
+
+
+def fingerprint(env: AbstractEnv, sight: Sight = "observation") -> Json:
+    """What an environment must agree in with the one that options were trained on, as plain JSON.
+
+    Policies that see the agents alone depend on their number and features, on what they move on, and on the moves;
+    those that see observations depend on everything. `Primitives` compares the actions themselves, by name.
+    """
+    agents = {
+        "num_agents": env.num_agents,
+        "features": [dataclasses.asdict(feature) for feature in env.features],
+        "agent_features": env.agent_features.tolist(),
+        "noop": env.action_names[env.noop],
+    }
+    if sight == "relation" and env.ground is not None:
+        value = {"ground": env.ground, **agents}
+    elif sight == "relation":
+        value = {**_plain(env), **env.task_rules, **agents, **_hashes(env)}
+    else:
+        value = {**_plain(env), **env.task_rules, **agents, **_shapes(env), **_hashes(env)}
+    return json.loads(json.dumps(value, allow_nan=False))
+
+
+def _shapes(env: AbstractEnv) -> Json:
+    """The actions and observations of an environment."""
+    _, timestep = jax.eval_shape(env.reset, jax.random.key(0))
+    return {
+        "num_actions": env.num_actions,
+        "observation": {"shape": timestep.observation.shape, "dtype": timestep.observation.dtype.name},
+        "action_mask": {"shape": timestep.action_mask.shape},
+    }
+
+
+def _hashes(env: AbstractEnv) -> Json:
+    return {"files": [file_digest(path) for path in env.files]} if env.files else {}
+
+
+def _plain(value: Any) -> Any:
+    """A configuration as JSON. Of what has no JSON, functions leave their name, arrays their hash."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        array = np.ascontiguousarray(value)
+        return {"shape": list(array.shape), "sha256": hashlib.sha256(array.tobytes()).hexdigest()}
+    if hasattr(value, "__qualname__"):
+        return value.__qualname__
+    name = {"class": type(value).__name__}
+    if dataclasses.is_dataclass(value):
+        return name | {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    scalars = {
+        key: item for key, item in getattr(value, "__dict__", {}).items() if isinstance(item, bool | int | float | str)
+    }
+    return name | _plain(scalars)
+
+
+def require_same(path: Path, there: Json, here: Json) -> None:
+    """Refuse an environment whose fingerprint is not that of the option set at `path`."""
+    changes = list(dict.fromkeys(_differences(there, here)))
+    if changes:
+        raise ArtifactError(f"{path}: made for another environment: {'; '.join(changes[:8])}")
+
+
+def _differences(there: Any, here: Any, field: str = "") -> list[str]:
+    """Where two fingerprints differ, with both values."""
+    if isinstance(there, dict) and isinstance(here, dict):
+        keys = dict.fromkeys([*here, *there])
+        pairs = [(f"{field}.{key}".strip("."), there.get(key), here.get(key)) for key in keys]
+    elif _are_records(there) and _are_records(here) and len(there) == len(here):
+        pairs = [(f"{field}[{i}]", *pair) for i, pair in enumerate(zip(there, here, strict=True))]
+    else:
+        same = type(there) is type(here) and there == here
+        return [] if same else [f"{shown(field)[1:-1]} is {shown(there)} there, {shown(here)} here"]
+    return [text for name, left, right in pairs for text in _differences(left, right, name)]
+
+
+def _are_records(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, dict) for item in value)

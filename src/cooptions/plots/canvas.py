@@ -1,0 +1,22 @@
+"""Figures as files."""
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+from matplotlib.figure import Figure as Canvas
+
+from cooptions.files import write_bytes
+
+matplotlib.rcParams.update({"font.size": 9, "savefig.dpi": 200, "pdf.fonttype": 42, "image.origin": "upper"})
+
+
+def write_canvas(canvas: Canvas, stem: Path, kinds: Sequence[str] = ("png", "pdf")) -> list[Path]:
+    """Write a picture as PNG and PDF, or only one of them."""
+    paths = [stem.with_name(f"{stem.name}.{kind}") for kind in kinds]
+    for path in paths:
+        content = io.BytesIO()
+        canvas.savefig(content, format=path.suffix[1:], bbox_inches="tight")
+        write_bytes(path, content.getvalue())
+    return paths

@@ -1,0 +1,231 @@
+"""What of a run directory is sound, file by file, and how to remove what is not, so that it is made again."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cooptions.errors import ArtifactError
+from cooptions.files import Json, file_digest, read_json
+from cooptions.runs.directory import RunDirectory, complain, provenance
+from cooptions.runs.lock import hold
+from cooptions.runs.records import read_record, sealed_problem, write_record
+from cooptions.runs.stages import STAGES
+from cooptions.training.checkpoints import Checkpoints
+from cooptions.training.metrics import MetricsFile
+
+State = Literal["sound", "damaged", "missing", "unfinished", "ignored"]
+Remedy = Literal["", "remake", "forget", "rewrite"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One file of a run directory."""
+
+    stage: str
+    """The stage it belongs to; empty for the records of the whole run."""
+    file: str
+    """Its path within the directory."""
+    state: State
+    detail: str = ""
+    remedy: Remedy = ""
+    """What `remove_unsound` does: have the stage and those after it made again, drop this file alone, or write a record
+    again from the other."""
+
+
+def inspect(path: Path) -> list[Finding]:
+    """Every file that the run depends on, and whether it is as it was made. Nothing is changed."""
+    if not path.is_dir():
+        raise ArtifactError(f"{path}: no run was made here")
+    records = {name: _record(path, name) for name in ("manifest.json", "config.json")}
+    manifest = _entries(path)
+    findings = [*records.values()]
+    for stage, entry in manifest.items():
+        findings += [_file(path, stage, file, sha, "remake") for file, sha in entry.get("files", {}).items()]
+        findings += [_file(path, stage, file, sha, "forget") for file, sha in entry.get("sealed", {}).items()]
+    findings += _strays(path, manifest)
+    findings += _unfinished(path, manifest)
+    findings += [_disposable(path, name) for name in ("stopped.json", "summary.json") if (path / name).exists()]
+    return findings
+
+
+def unsound(findings: Sequence[Finding]) -> list[Finding]:
+    return [each for each in findings if each.remedy]
+
+
+def lost_stages(findings: Sequence[Finding]) -> list[str]:
+    """The finished stages that have to be made again: those that are damaged, and those made from them."""
+    damaged = {each.stage for each in findings if each.remedy == "remake"}
+    order = list(STAGES)
+    first = min((order.index(stage) for stage in damaged if stage in order), default=len(order))
+    finished = {each.stage for each in findings if each.stage}
+    return [stage for stage in (*order[first:], *sorted(damaged - set(order))) if stage in finished]
+
+
+def remove_unsound(path: Path, warn: Callable[[str], None] = complain) -> list[str]:
+    """Remove what is not sound, and what was made from it; what was removed. The run then goes on from what is left."""
+    with hold(path / "lock", warn):
+        findings = inspect(path)
+        removed: list[str] = []
+        manifest = _entries(path)
+        lost = lost_stages(findings)
+        for stage in lost:
+            removed += _remove_stage(path, stage, manifest.pop(stage, {}))
+        if lost or _is_damaged(path / "config.json"):  # what was begun was made from that, or nobody knows how
+            removed += _remove([path / each.file for each in findings if each.state == "unfinished"], path)
+        for each in findings:
+            if each.remedy == "forget" and each.stage in manifest:
+                manifest[each.stage]["sealed"].pop(each.file, None)
+            if each.remedy in ("forget", "remake"):
+                removed += _remove([path / each.file], path)
+        if unsound(findings):
+            _rewrite(path, manifest, findings, removed)
+        return sorted(set(removed))
+
+
+def rows(findings: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
+    """A table of the findings: stage, file, state, and what would be done."""
+    deeds = {
+        "": "",
+        "remake": "remove; made again with the stages after it",
+        "forget": "remove; the stage is kept",
+        "rewrite": "write again",
+    }
+    told = [(each, f"{each.state}: {each.detail}" if each.detail else each.state) for each in findings]
+    return [(each.stage, each.file, state, deeds[each.remedy]) for each, state in told]
+
+
+def repair(
+    path: Path, agree: Callable[[list[tuple[str, str, str, str]]], bool], warn: Callable[[str], None] = complain
+) -> list[str]:
+    """Show what is here, and remove what is not sound if `agree` says so of the table; what was removed."""
+    findings = inspect(path)
+    if not agree(rows(findings)) or not unsound(findings):
+        return []
+    return remove_unsound(path, warn)
+
+
+def _record(path: Path, name: str) -> Finding:
+    """A record of the whole run: whether it can be read, and for the configuration whether the manifest agrees."""
+    if not (path / name).exists():
+        return Finding("", name, "missing", "", "rewrite")
+    run = RunDirectory(path)
+    try:
+        read_record(path / name)
+        if name == "config.json" and not _is_damaged(path / "manifest.json"):
+            run.verify()
+    except ArtifactError as error:
+        return Finding("", name, "damaged", str(error).partition("damaged: ")[2].partition("; restore")[0], "rewrite")
+    return Finding("", name, "sound")
+
+
+def _is_damaged(path: Path) -> bool:
+    """Whether a record is missing or cannot be read."""
+    try:
+        read_record(path)
+    except ArtifactError:
+        return True
+    return not path.exists()
+
+
+def _entries(path: Path) -> dict[str, Json]:
+    """The finished stages. Of a damaged manifest those remain whose artefact has a SHA-256 that stands in it."""
+    manifest = path / "manifest.json"
+    if not _is_damaged(manifest):
+        return read_record(manifest)
+    if _is_damaged(path / "config.json") or not manifest.exists():
+        return {}
+    told, configs = manifest.read_bytes(), read_record(path / "config.json")
+    metrics = {file.relative_to(path).as_posix(): file_digest(file) for file in path.glob("metrics/*.jsonl")}
+    entries: dict[str, Json] = {}
+    for file in sorted(path.glob("*.safetensors")):
+        sha = file_digest(file)
+        if sha.encode() in told and file.stem in configs:
+            entry = {"config": configs[file.stem], "files": {file.name: sha}, "sealed": {}, "seconds": 0.0}
+            entries[file.stem] = {**entry, "made_by": {**provenance(), "repaired": True}}
+    for name, sha in metrics.items():  # which stage they are of stood in the manifest: any that is finished will do
+        if entries and sha.encode() in told:
+            next(iter(entries.values()))["sealed"][name] = sha
+    return entries
+
+
+def _file(path: Path, stage: str, file: str, expected: str, remedy: Remedy) -> Finding:
+    problem = sealed_problem(path / file, expected)
+    if not problem:
+        return Finding(stage, file, "sound")
+    return Finding(stage, file, "missing" if problem == "is missing" else "damaged", "", remedy)
+
+
+def _strays(path: Path, manifest: dict[str, Json]) -> list[Finding]:
+    """Artefacts without an entry: nobody can tell whether they are whole."""
+    known = {file for entry in manifest.values() for file in entry.get("files", {})}
+    names = [file.name for file in sorted(path.glob("*.safetensors")) if file.name not in known]
+    return [
+        Finding(name.removesuffix(".safetensors"), name, "damaged", "not in manifest.json", "remake") for name in names
+    ]
+
+
+def _unfinished(path: Path, manifest: dict[str, Json]) -> list[Finding]:
+    """Checkpoints and metrics of stages that were begun."""
+    sealed = {file for entry in manifest.values() for file in entry.get("sealed", {})}
+    found = []
+    for folder in sorted(path.glob("checkpoints/*")):
+        checkpoints = Checkpoints(folder)
+        damage = checkpoints.damage()
+        for step in checkpoints.steps():
+            file = checkpoints.file(step)
+            name = file.relative_to(path).as_posix()
+            state = Finding(folder.name, name, "damaged", "", "forget") if file in damage else None
+            found.append(state or Finding(folder.name, name, "unfinished"))
+    for file in sorted(path.glob("metrics/*.jsonl")):
+        name = file.relative_to(path).as_posix()
+        if name not in sealed:
+            found.append(_metrics(file, name))
+    return found
+
+
+def _metrics(file: Path, name: str) -> Finding:
+    """Metrics that no stage has sealed; where they are damaged training cannot go on, and begins again."""
+    try:
+        MetricsFile(file).rows()
+    except ArtifactError as error:
+        return Finding(file.stem, name, "damaged", str(error).partition(": ")[2].partition(";")[0], "forget")
+    return Finding(file.stem, name, "unfinished")
+
+
+def _disposable(path: Path, name: str) -> Finding:
+    try:
+        read_json(path / name)
+    except ArtifactError:
+        return Finding("", name, "ignored", "damaged", "forget")
+    return Finding("", name, "sound")
+
+
+def _remove_stage(path: Path, stage: str, entry: Json) -> list[str]:
+    """Remove a finished stage's files, and what it left on the way."""
+    files = [*entry.get("files", {}), *entry.get("sealed", {}), f"{stage}.safetensors"]
+    folders = [f"checkpoints/{Path(file).stem}" for file in files if file.startswith("metrics/")]
+    for folder in [*folders, *(["option_sets"] if stage == "options" else [])]:
+        shutil.rmtree(path / folder, ignore_errors=True)
+    return _remove([path / file for file in files], path)
+
+
+def _remove(files: Sequence[Path], path: Path) -> list[str]:
+    """Remove files if they are there; their names."""
+    there = [file for file in dict.fromkeys(files) if file.exists()]
+    for file in there:
+        file.unlink()
+    return [file.relative_to(path).as_posix() for file in there]
+
+
+def _rewrite(path: Path, manifest: dict[str, Json], findings: Sequence[Finding], removed: list[str]) -> None:
+    """Write both records again from what is sound, and drop checkpoints whose metrics are gone."""
+    gone = {Path(each.file).stem for each in findings if each.remedy == "forget" and each.file.startswith("metrics/")}
+    begun = [each for each in findings if each.state == "unfinished" and each.stage in gone]
+    removed += _remove([path / each.file for each in begun], path)
+    lost = _is_damaged(path / "config.json")
+    configs = {} if lost else read_record(path / "config.json")
+    write_record(path / "manifest.json", manifest)
+    made = {stage: entry["config"] for stage, entry in manifest.items() if entry.get("config") is not None}
+    write_record(path / "config.json", configs | made)

@@ -1,0 +1,312 @@
+"""Learning with a few lines of Python: a task and a learner in, a team that can be played, saved and compared out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray
+from matplotlib.figure import Figure
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.wrapper import AbstractWrapper, innermost
+from cooptions.errors import ArtifactError, require
+from cooptions.files import differences, fill, load_tree, save_tree
+from cooptions.learners.acting import leading_option
+from cooptions.learners.base import LearnerConfig
+from cooptions.learners.learn import Learning, learn_seeds, metric_names, scores_by_metric
+from cooptions.options.sharing.fingerprints import fingerprint
+from cooptions.plots import Rollout, add_captions, frames, save_gif
+from cooptions.plots.canvas import write_canvas
+from cooptions.plots.curves import plot_learning_curves
+from cooptions.runs.config import Config
+from cooptions.runs.presets import LearnerRecipe
+from cooptions.runs.run import Run
+from cooptions.scores.comparison import Row, compare, improvements, markdown_comparison
+from cooptions.scores.statistics import Scores
+from cooptions.training.keys import stage_key
+from cooptions.training.progress import Progress
+
+LONGEST_EPISODE = 10_000
+
+
+def iql(**fields: Any) -> LearnerRecipe:
+    """Independent Q-learning by the paper's table; `fields` change it: `co.iql(steps=1_000_000)`."""
+    return LearnerRecipe("iql", tuple(fields.items()))
+
+
+def vdn(**fields: Any) -> LearnerRecipe:
+    """Q-learning of the sum of the agents' values; `fields` change its table."""
+    return LearnerRecipe("vdn", tuple(fields.items()))
+
+
+def ippo(**fields: Any) -> LearnerRecipe:
+    """Independent PPO; `fields` change its table."""
+    return LearnerRecipe("ippo", tuple(fields.items()))
+
+
+def mappo(**fields: Any) -> LearnerRecipe:
+    """PPO whose critic sees the whole team; `fields` change its table: `co.mappo(steps=1_000_000)`."""
+    return LearnerRecipe("mappo", tuple(fields.items()))
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One episode of a team: what pictures are drawn from, and what it earned."""
+
+    rollout: Rollout
+    rewards: Float[np.ndarray, " time"]
+    options: tuple[str, ...]
+    """The option that led each step; empty where none did."""
+
+
+@dataclass(frozen=True)
+class LearnedTeam:
+    """A team that has learned a task.
+
+    team = co.learn(task, co.mappo(steps=1_000_000), key=key)
+    team.play(gif="team.gif")
+    team.save("team.safetensors")
+    """
+
+    env: AbstractEnv
+    """The task, with joint options if it was learned with some."""
+    config: LearnerConfig
+    policy: Any
+    scores: tuple[Scores, ...]
+    """What it scored over training, one for each metric; the environment's own score comes first."""
+
+    def play(self, *, key: PRNGKeyArray | None = None, gif: Path | str | None = None) -> Episode:
+        """One episode, played as the team is evaluated; a GIF of it where a path is given."""
+        episode = play_episode(self, jax.random.key(0) if key is None else key)
+        if gif is not None:
+            captions = episode_captions(episode)
+            images = frames(innermost(self.env), episode.rollout.states)
+            save_gif(Path(gif), add_captions(images, captions), fps=6.0)
+        return episode
+
+    def save(self, path: Path | str) -> None:
+        """Write one file, whole or not at all, that `co.load_team` reads for the same task."""
+        first = self.scores[0]
+        header = _Header(self.config, _flat(fingerprint(self.env)), first.name, first.scenario, self._metrics)
+        values = np.stack([each.values for each in self.scores], axis=-1)
+        save_tree(Path(path), header, {"policy": self.policy, "steps": first.steps, "values": values})
+
+    @property
+    def _metrics(self) -> tuple[str, ...]:
+        return tuple(each.metric for each in self.scores)
+
+
+@dataclass(frozen=True)
+class _Header:
+    """What the arrays of a team's file belong to."""
+
+    config: LearnerConfig
+    env: tuple[tuple[str, str], ...]
+    """The fingerprint of the task, flattened."""
+    name: str
+    scenario: str
+    metrics: tuple[str, ...]
+
+
+def learn(
+    task: AbstractEnv,
+    learner: LearnerConfig | LearnerRecipe,
+    *,
+    name: str = "",
+    evaluations: int = 20,
+    episodes: int = 64,
+    key: PRNGKeyArray,
+    directory: Path | str | None = None,
+    progress: Progress | bool = False,
+) -> LearnedTeam:
+    """Learn a task, with its joint options if it is a `MacroEnv`, and evaluate the team as it learns.
+
+    With a `directory`, training goes on from its last checkpoint there.
+
+        team = co.learn(co.MacroEnv(env, options), co.mappo(steps=10_000_000), key=key, progress=True)
+    """
+    config = learner.for_env(task) if isinstance(learner, LearnerRecipe) else learner
+    require(
+        1 <= evaluations <= config.num_updates,
+        f"evaluations must be between 1 and the {config.num_updates} updates of training, not {evaluations}",
+    )
+    require(episodes >= 1, f"episodes must be at least 1, not {episodes}")
+    stage = Learning(config.build(), evaluations, episodes)
+    lead = jax.tree.map(lambda leaf: leaf[None], task)
+    policy, values = learn_seeds(
+        stage,
+        lead,
+        stage_key(key, "learning")[None],
+        directory=None if directory is None else Path(directory),
+        progress=Progress.of(progress),
+    )
+    given = name or (learner.name if isinstance(learner, LearnerRecipe) else type(config).__name__.lower())
+    scores = scores_by_metric(given, _name_of(task), stage.steps, metric_names(task), values)
+    return LearnedTeam(task, config, jax.tree.map(lambda leaf: leaf[0], policy), tuple(scores))
+
+
+def load_team(path: Path | str, env: AbstractEnv | None = None, *, seed: int = 0, trust: bool = False) -> LearnedTeam:
+    """A learned team: from a file that `save` wrote, for its task, or from a run directory, which knows its own.
+
+    team = co.load_team("runs/quick")
+    team.play(gif="quick.gif")
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _team_of_run(path, seed, trust)
+    require(env is not None, f"load_team: {path} is a file; give the task that it was learned in as env")
+    assert env is not None
+    header, arrays = load_tree(path, _Header, trust=trust)
+    if changes := differences(dict(header.env), dict(_flat(fingerprint(env)))):
+        raise ArtifactError(f"{path}: learned in another task: {'; '.join(changes[:8])}")
+    state = jax.eval_shape(lambda key: header.config.build().init(env, key=key), jax.random.key(0))
+    kept = {name.removeprefix("policy."): leaf for name, leaf in arrays.items() if name.startswith("policy.")}
+    policy = fill(header.config.build().policy(state), kept)
+    values = arrays["values"]
+    scores = tuple(
+        Scores(header.name, header.scenario, metric, arrays["steps"], values[..., index])
+        for index, metric in enumerate(header.metrics)
+    )
+    return LearnedTeam(env, header.config, policy, scores)
+
+
+def _team_of_run(path: Path, seed: int, trust: bool) -> LearnedTeam:
+    with Run.reopen(path, trust=trust) as run:
+        config = run.config
+        if not run.has("learning"):
+            raise ArtifactError(f"{path}: nothing was learned here; `cooptions train` does it")
+        require(0 <= seed < config.seeds, f"seed must be 0 to {config.seeds - 1}, not {seed}")
+        policy, values = run.learning
+        task, policy = jax.tree.map(lambda leaf: leaf[seed], (run.task, policy))
+        scores = _scores_of(config, values[seed : seed + 1])
+        return LearnedTeam(task, config.learning.learner, policy, tuple(scores))
+
+
+def _scores_of(config: Config, values: Any) -> list[Scores]:
+    return config.learning.scores(config.env, config.scenario, values)
+
+
+class _Played(eqx.Module):
+    """What is kept of a step."""
+
+    state: Any
+    agent_states: Float[Array, "agent feature"]
+    action: Array
+    reward: Array
+    option: Array
+    last: Array
+
+
+def play_episode(team: LearnedTeam, key: PRNGKeyArray) -> Episode:
+    """Let the team play until its episode ends."""
+    env, learner = team.env, team.config.build()
+    start_key, play_key = jax.random.split(key)
+    state, timestep = jax.jit(lambda key: env.reset(key))(start_key)
+    memory = learner.init_memory(env, 1)
+
+    @jax.jit
+    def step(memory: Any, state: Any, timestep: Any, time: Array) -> Any:
+        action_key, step_key = jax.random.split(jax.random.fold_in(play_key, time))
+        one = jax.tree.map(lambda leaf: leaf[None], timestep)
+        memory, action = learner.act(team.policy, memory, one, (time == 0)[None], key=action_key)
+        state, timestep = env.step(state, action[0], step_key)
+        option = leading_option(jax.tree.map(lambda leaf: leaf[None], timestep))[0]
+        inner = inner_state(env, state)
+        kept = _Played(inner, env.agent_states(state), action[0], timestep.reward, option, timestep.last)
+        return memory, state, timestep, kept
+
+    begun = inner_state(env, state), env.agent_states(state)
+    played: list[_Played] = []
+    while not played or not (bool(played[-1].last) or len(played) >= LONGEST_EPISODE):
+        memory, state, timestep, kept = step(memory, state, timestep, jnp.int32(len(played)))
+        played.append(jax.device_get(kept))
+    whole = jax.tree.map(lambda *leaves: np.stack(leaves), *played)
+    states = jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), begun[0], whole.state)
+    places = np.concatenate([np.asarray(begun[1])[None], whole.agent_states])
+    rollout = Rollout(states, places, whole.action, np.asarray(len(played)))
+    return Episode(rollout, whole.reward, tuple(option_names(env)[option] for option in whole.option.tolist()))
+
+
+def inner_state(env: AbstractEnv, state: Any) -> Any:
+    """The state of the environment inside all wrappers."""
+    return inner_state(env.env, state.inner) if isinstance(env, AbstractWrapper) else state
+
+
+def option_names(env: AbstractEnv) -> dict[int, str]:
+    """The options of an environment by their number, and nothing for -1."""
+    options = getattr(env, "options", None)
+    names = [option.name for option in options.options] if options is not None else []
+    return {-1: "", **dict(enumerate(names))}
+
+
+def episode_captions(episode: Episode) -> list[str]:
+    """A line for each state: the step, the option that led there, and the reward so far."""
+    steps, total = len(episode.rewards), np.cumsum(episode.rewards)
+    lines = [f"step 0/{steps}"]
+    for step, option in enumerate(episode.options):
+        led = f"   {option}" if option else ""
+        lines.append(f"step {step + 1}/{steps}{led}   reward {total[step]:.2f}")
+    return lines
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Teams side by side. Printed, it is a table of interquartile means with their intervals."""
+
+    scores: tuple[Scores, ...]
+    rows: tuple[Row, ...]
+
+    def figure(self) -> Figure:
+        """Learning curves with intervals."""
+        return plot_learning_curves(list(self.scores))
+
+    def save(self, stem: Path | str) -> list[Path]:
+        """Write the curves as PNG and PDF."""
+        return write_canvas(self.figure(), Path(stem))
+
+    def __str__(self) -> str:
+        return markdown_comparison(self.rows) + "\n".join(improvements(list(self.scores)))
+
+
+def compare_teams(teams: Mapping[str, LearnedTeam | list[LearnedTeam]], *, metric: str = "") -> Comparison:
+    """Compare what teams scored: the end of training, as interquartile means over seeds, and curves.
+
+    Each name stands for a team, or for several that differ by their seed. Intervals need two or more.
+
+        print(co.compare({"mappo": [a, b, c], "mappo+hit": [d, e, f]}))
+    """
+    require(len(teams) > 0, "compare: name at least one team")
+    merged = tuple(_merged(name, team if isinstance(team, list) else [team], metric) for name, team in teams.items())
+    averaged = tuple(each.averaged() for each in merged)
+    return Comparison(averaged, tuple(compare(averaged)))
+
+
+def _merged(name: str, teams: list[LearnedTeam], metric: str) -> Scores:
+    """The scores of teams that differ by their seed, by one metric: the first of the environment by default."""
+    known = [score.metric for score in teams[0].scores]
+    wanted = metric or known[0]
+    require(wanted in known, f"metric: {name} has no {wanted!r}; there are {', '.join(known)}")
+    chosen = [next(score for score in team.scores if score.metric == wanted) for team in teams]
+    require(
+        all(np.array_equal(each.steps, chosen[0].steps) for each in chosen),
+        f"compare: the teams of {name} were not evaluated after the same steps",
+    )
+    return replace(chosen[0], name=name, values=np.concatenate([each.values for each in chosen]))
+
+
+def _flat(value: Any, field: str = "") -> tuple[tuple[str, str], ...]:
+    """A nested description as pairs of plain text."""
+    if isinstance(value, dict):
+        return tuple(pair for key, item in sorted(value.items()) for pair in _flat(item, f"{field}.{key}".strip(".")))
+    if isinstance(value, list):
+        return tuple(pair for i, item in enumerate(value) for pair in _flat(item, f"{field}[{i}]"))
+    return ((field, str(value)[:200]),)
+
+
+def _name_of(env: AbstractEnv) -> str:
+    return type(innermost(env)).__name__

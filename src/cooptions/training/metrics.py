@@ -1,0 +1,118 @@
+"""The file of a stage's metrics: a row for so many steps, each with a check, so that damage is seen and named."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cooptions.errors import ArtifactError
+from cooptions.files import Json, digest, write_bytes
+
+CHECK = ', "check": "'
+"""What stands between a row and its check."""
+LENGTH = 16
+"""Digits of a check: 64 bits of a SHA-256."""
+
+
+class MetricsFile:
+    """One JSON object a row: the step it ends at, each metric as a list over seeds, and a check of all that.
+
+    Rows come at fixed steps, whatever the chunks: the file is the same however often a run was stopped.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+
+    def rows(self) -> list[Json]:
+        """Every row; refused where one is damaged. A last row without its end is none."""
+        return [self._row(number, line) for number, line in enumerate(self._lines()[:-1], start=1)]
+
+    @property
+    def holds_rows(self) -> bool:
+        return self._lines() != [b""]
+
+    def resume(self, steps: Sequence[int], warn: Callable[[str], None]) -> list[Json]:
+        """The rows of these steps, all of which must be there; what comes after them is trained again, and dropped."""
+        if self.path is None:
+            return []
+        lines = self._lines()
+        self._tell_dropped(lines[len(steps) :], len(steps), warn)
+        rows = [self._row(number, line) for number, line in enumerate(lines[:-1][: len(steps)], start=1)]
+        for number, step in enumerate(steps, start=1):
+            if len(rows) < number or rows[number - 1]["step"] != step:
+                raise ArtifactError(f"{self.path}: line {number}: lacks the row of step {step}; {self._remedy}")
+        write_bytes(self.path, b"".join(line + b"\n" for line in lines[: len(steps)]))
+        return rows
+
+    def append(self, step: int, metrics: dict[str, np.ndarray]) -> Json:
+        row = {"step": step, **{key: value.tolist() for key, value in metrics.items()}}
+        if self.path is not None:
+            with open(self.path, "ab") as file:
+                file.write(line_of(row))
+        return row
+
+    def flush(self) -> None:
+        """See that all rows are on the disk: a checkpoint must not outlive them."""
+        if self.path is not None and self.path.exists():
+            with open(self.path, "ab") as file:
+                os.fsync(file.fileno())
+
+    @property
+    def _remedy(self) -> str:
+        assert self.path is not None
+        checkpoints = self.path.parents[1] / "checkpoints" / self.path.stem
+        return f"restore it, or delete it and {checkpoints} to train this stage again"
+
+    def _lines(self) -> list[bytes]:
+        """The file cut at line ends: what follows the last one stands last, and is empty in a whole file."""
+        try:
+            return self.path.read_bytes().split(b"\n") if self.path is not None else [b""]
+        except FileNotFoundError:
+            return [b""]
+        except OSError as error:
+            raise ArtifactError(f"{self.path}: cannot be read: {error.strerror}") from None
+
+    def _tell_dropped(self, lines: list[bytes], kept: int, warn: Callable[[str], None]) -> None:
+        if any(line and _parsed(line) is None for line in lines):
+            warn(f"{self.path}: line {kept + 1} or one after it is cut off or damaged; it is made again")
+
+    def _row(self, number: int, line: bytes) -> Json:
+        row = _parsed(line)
+        if row is None:
+            raise ArtifactError(f"{self.path}: line {number} is damaged: its check does not fit; {self._remedy}")
+        return row
+
+
+def line_of(row: Json) -> bytes:
+    """A row as it stands in the file."""
+    text = json.dumps(row)[:-1]
+    return f'{text}{CHECK}{_check(text)}"}}\n'.encode()
+
+
+def finite_so_far(rows: Sequence[Json], num_seeds: int) -> np.ndarray:
+    """Which seeds have only finite values in all rows."""
+    finite = np.ones(num_seeds, bool)
+    for row in rows:
+        for key, values in row.items():
+            finite &= np.isfinite(values) if key != "step" else True
+    return finite
+
+
+def _check(text: str) -> str:
+    return digest(text.encode())[:LENGTH]
+
+
+def _parsed(line: bytes) -> Json | None:
+    """The row of a line, without its check; None where the check does not fit."""
+    try:
+        text, found, check = line.decode().rpartition(CHECK)
+        if found:
+            return json.loads(text + "}") if check == f'{_check(text)}"}}' else None
+        row: Any = json.loads(line)  # made before rows had checks
+    except ValueError:
+        return None
+    plain = isinstance(row, dict) and all(isinstance(value, list) or key == "step" for key, value in row.items())
+    return row if plain and "step" in row else None

@@ -1,0 +1,97 @@
+"""Signals are answered at once and obeyed within seconds, even while the main thread is busy outside Python."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+BUSY = """
+import hashlib, sys
+from cooptions.errors import Interrupted
+from cooptions.training import signals
+signals.PATIENCE = 0.5
+def busy(seconds):
+    print("begun", flush=True)
+    hashlib.pbkdf2_hmac("sha512", b"", b"", int(seconds * 400_000))  # one call into C, without a look at signals
+"""
+
+
+def _start(script):
+    process = subprocess.Popen(
+        [sys.executable, "-c", BUSY + script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "begun\n"
+    time.sleep(0.2)
+    return process
+
+
+CHUNK = """
+with signals.StopSignals("toy") as stop:
+    busy(4)
+    print(stop.requested)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_chunk_is_finished_but_the_answer_comes_at_once(number):
+    with _start(CHUNK) as process:
+        begun = time.monotonic()
+        process.send_signal(number)
+        assert process.stderr.readline() == "cooptions: toy: stopping after this chunk\n"
+        assert time.monotonic() - begun < 1.0
+        assert process.poll() is None, "the chunk goes on"
+        assert process.stdout.readline() == "True\n"
+        assert process.wait() == 0
+
+
+def test_a_second_signal_stops_at_once():
+    with _start(CHUNK.replace("4", "60")) as process:
+        begun = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert "stopping" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == 128 + signal.SIGINT
+        assert time.monotonic() - begun < 3
+
+
+def test_what_cannot_be_cut_is_given_up():
+    with _start(CHUNK.replace("    busy(4)", "    with stop.uncut(): busy(60)")) as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(5) == 130
+        assert "toy: stopped while compiling; run the same command to go on" in process.stderr.read()
+
+
+COMMAND = """
+try:
+    with signals.obey_signals():
+        WORK
+except Interrupted as stopped:
+    print(f"heard: {stopped}")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_command_is_interrupted_between_two_steps_of_python(number):
+    with _start(COMMAND.replace("WORK", 'print("begun", flush=True)\n        import time; time.sleep(60)')) as process:
+        process.send_signal(number)
+        assert process.wait(5) == 0
+        assert process.stdout.read().startswith("heard: stopped; finished stages are kept")
+
+
+def test_a_command_that_does_not_look_at_signals_ends_all_the_same():
+    with _start(COMMAND.replace("WORK", "busy(60)")) as process:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(5) == 130
+        assert process.stderr.read() == "cooptions: stopped; finished stages are kept: run the same command to go on\n"
+
+
+def test_handlers_of_others_come_back():
+    from cooptions.training.signals import StopSignals
+
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with StopSignals(), StopSignals():
+        assert signal.getsignal(signal.SIGINT) is not before[0]
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+    assert signal.set_wakeup_fd(-1) == -1
