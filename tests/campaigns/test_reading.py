@@ -134,6 +134,18 @@ compare:
         parse_campaign(text.encode())
 
 
+def test_methods_are_compared_where_both_are_planned():
+    text = f"""
+lineups:
+  one: {{scenarios: ["{GRID}", grid-5x5-2p], methods: [iql, vdn]}}
+  two: {{scenarios: [grid-5x5-2p], methods: [mappo]}}
+compare:
+  H1: {{left: vdn, right: [iql, mappo]}}
+"""
+    (claim,) = parse_campaign(text.encode()).claims
+    assert claim.against == ((GRID, "iql"), ("grid-5x5-2p", "iql"), ("grid-5x5-2p", "mappo"))
+
+
 def test_two_settings_under_one_name_are_refused():
     text = f"""
 lineups:

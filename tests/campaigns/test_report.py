@@ -32,7 +32,7 @@ PLACE, OTHER = "lbf-15x15-4p-3f", "lbf-15x15-4p-5f"
 METHODS = ("iql", "vdn", "iql+hit")
 LINEUP = Lineup("main", tuple(Row(place, each) for place in (PLACE, OTHER) for each in METHODS), Seeding(range(10)))
 KITCHEN = Lineup("kitchen", (Row("overcooked-forced_coord", "iql"),), Seeding(range(5)))
-CLAIM = Claim("H1", "options help", ("iql+hit",), ("iql",), (PLACE, OTHER))
+CLAIM = Claim("H1", "options help", ("iql+hit",), ((PLACE, "iql"), (OTHER, "iql")))
 CAMPAIGN = Campaign("made-up", (LINEUP, KITCHEN), claims=(CLAIM,))
 
 
@@ -191,7 +191,7 @@ class _Tags(HTMLParser):
 
 
 def test_the_html_report_is_one_whole_file(results):
-    campaign = Campaign("<b>", (LINEUP,), claims=(Claim("H1", "a < b & c", ("iql+hit",), ("iql",), (PLACE,)),))
+    campaign = Campaign("<b>", (LINEUP,), claims=(Claim("H1", "a < b & c", ("iql+hit",), ((PLACE, "iql"),)),))
     text = html_report(page_of(Evidence.read(campaign, results), results))
     tags = _Tags()
     tags.feed(text)

@@ -35,7 +35,7 @@ UNKNOWN = ((5, np.nan, np.nan), (2, 1, 4))
 
 
 def _claim(left=("iql+iaro", "iql+hit"), right=("iql",), rule="better"):
-    return Claim("H1", "options help", left, right, (PLACE,), rule)
+    return Claim("H1", "options help", left, tuple((PLACE, each) for each in right), rule)
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,8 @@ def read_claim(name: str, entry: Entry, lineups: Sequence[Lineup]) -> Claim:
             fields["scenarios"].refuse(f"impossible: {place} has no row for one of the sides")
     rule = fields["rule"].chosen(RULES) if "rule" in fields else "better"
     sentence = fields["claim"].text() if "claim" in fields else name
-    return Claim(name, sentence, tuple(left), tuple(right), tuple(possible), rule)
+    against = tuple((place, other) for place in possible for other in right if (place, other) in there)
+    return Claim(name, sentence, tuple(left), against, rule)
 
 
 def _meet(place: str, left: Sequence[str], right: Sequence[str], there: set[tuple[str, str]]) -> bool:

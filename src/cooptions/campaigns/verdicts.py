@@ -78,16 +78,20 @@ class Claim:
     sentence: str
     left: tuple[str, ...]
     """Labels of methods, as tables show them."""
-    right: tuple[str, ...]
-    scenarios: tuple[str, ...]
+    against: tuple[tuple[str, str], ...]
+    """Scenarios, and the methods that the left is compared with there."""
     rule: str = "better"
 
     def __post_init__(self) -> None:
         require(self.rule in RULES, f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
 
     @property
+    def scenarios(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(scenario for scenario, _ in self.against))
+
+    @property
     def comparisons(self) -> tuple["Comparison", ...]:
-        return tuple(Comparison(self, scenario, other) for scenario in self.scenarios for other in self.right)
+        return tuple(Comparison(self, scenario, other) for scenario, other in self.against)
 
 
 @dataclass(frozen=True)

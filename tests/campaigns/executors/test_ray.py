@@ -83,9 +83,9 @@ def _kill_one(cluster, nodes, runs):
     """Kill a node whose job has kept a checkpoint, and has some way to go."""
 
     def ripe():
-        steps = [int(path.stem) for path in runs.glob("groups/*/checkpoints/learning/*.json")]
+        steps = [int(path.stem) for path in runs.glob("groups/*/checkpoints/learning/*.safetensors")]
         at_work = [by_id[node] for _, _, node in _begun(runs) if node in by_id]
-        return at_work and any(step <= 5 for step in steps)
+        return at_work and any(step <= 10 for step in steps)  # of 20
 
     by_id = {node.node_id: node for node in nodes}
     if works.until(ripe, seconds=100):
