@@ -1,0 +1,43 @@
+import json
+
+import numpy as np
+import pytest
+
+from cooptions.cli.main import main
+from cooptions.runs.directory import open_run
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A run with two stages, the first of which is damaged."""
+    with open_run(tmp_path / "[/run]", {"walk": {}, "spectrum": {}}) as run:
+        for name in ("walk", "spectrum"):
+            run.save(name, {"x": np.arange(10.0) + len(name)}, seconds=1.0)
+        content = run.file("walk.safetensors").read_bytes()
+        run.file("walk.safetensors").write_bytes(content[:-1] + b"!")
+    return tmp_path / "[/run]"
+
+
+@pytest.mark.parametrize(("answer", "left"), [("y", []), ("n", ["spectrum", "walk"]), (None, ["spectrum", "walk"])])
+def test_repair_asks_before_it_removes(path, monkeypatch, capsys, answer, left):
+    def say(question):
+        assert "have walk, spectrum made again? [y/N]" in question
+        if answer is None:
+            raise EOFError
+        return answer
+
+    monkeypatch.setattr("builtins.input", say)
+    main(["repair", str(path)])
+    assert "damaged" in capsys.readouterr().out
+    assert [file.stem for file in sorted(path.glob("*.safetensors"))] == left
+
+
+def test_repair_tells_machines(path, capsys):
+    main(["repair", str(path), "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["lost_stages"] == ["walk", "spectrum"]
+    assert told["removed"] == []
+    main(["repair", str(path), "--json", "--yes"])
+    assert json.loads(capsys.readouterr().out)["removed"] == ["spectrum.safetensors", "walk.safetensors"]
+    main(["repair", str(path)])
+    assert "everything is sound" in capsys.readouterr().out
