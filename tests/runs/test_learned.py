@@ -99,7 +99,7 @@ def earlier(run, tmp_path):
     ("command", "reason"),
     [
         (["evaluate", "earlier"], "was another environment when it was made: coop is 'three_lowest' there"),
-        ([*TRAIN, "earlier"], "made with another configuration: learning: env.sight is 0 there, 2 now"),
+        ([*TRAIN, "earlier"], "env.sight is 0 there, 2 now"),
         (["compare", "run", "earlier", "--names", "a", "b"], "lbf-5x5-2p-1f is not the environment that it is"),
         (["compare", "run", "earlier", "--names", "a", "b"], "coop is 'all' there, 'three_lowest' now"),
     ],
