@@ -336,7 +336,7 @@ SENSELESS = (
 
 def bad_configurations(place: Path) -> Iterator[Try]:
     """Each on the command line, in a process that is ended if it is still at it after some seconds."""
-    multiprocessing.set_forkserver_preload(["cooptions.cli.commands", "benchmarks.faults_tries"])
+    multiprocessing.set_forkserver_preload(["cooptions.cli.train", "benchmarks.faults_tries"])
     for number, flags in enumerate(SENSELESS):
         arguments = ["train", *TINY, *flags.split(), "--out", str(place / f"bad-{number}")]
         yield flags, partial(_bad, arguments, place / f"bad-{number}.log")

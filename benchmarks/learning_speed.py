@@ -46,7 +46,7 @@ from cooptions.learners.exploration import ChoiceConfig
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroConfig
 from cooptions.options.option_set import init_policies
-from cooptions.options.sight import View
+from cooptions.options.sight import Sight, View
 from cooptions.options.train import eigenoptions, option_set, recipe
 from cooptions.runs.directory import provenance
 from cooptions.runs.paper import IQL, IQL_FOR_PICTURES, TEAM_LEARNERS
@@ -148,9 +148,11 @@ def ours_as_narrow(task: Task, arguments: Arguments) -> Contestant:
     return compile_ours(narrow, task.env, arguments)
 
 
-def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Contestant:
+def ours_with_options(
+    task: Task, arguments: Arguments, *, valued: bool = False, sight: Sight = "relation"
+) -> Contestant:
     """Options with random weights: they cost the same. With values of their own, they are learned about, too."""
-    recipe_of_options = recipe("ours", task.env)
+    recipe_of_options = replace(recipe("ours", task.env), sight=sight)
     learner = recipe_of_options.learner
     num_outputs = task.env.num_actions + 1 - learner.fixed_last
     view = View.of(task.env, recipe_of_options.sight)
@@ -314,8 +316,9 @@ CONTESTANTS: dict[str, Callable[[Task, Arguments], Contestant]] = {
     "ours": ours,
     "ours-in-single": ours_in_single_precision,
     "ours-as-narrow": ours_as_narrow,
-    "ours+options": lambda task, arguments: ours_with_options(task, arguments, valued=False),
-    "ours+valued-options": lambda task, arguments: ours_with_options(task, arguments, valued=True),
+    "ours+options": ours_with_options,
+    "ours+observing-options": partial(ours_with_options, sight="observation"),
+    "ours+valued-options": partial(ours_with_options, valued=True),
     "ippo": partial(ours_by_ppo, method="ippo"),
     "mappo": partial(ours_by_ppo, method="mappo"),
     "jaxmarl": jaxmarl,

@@ -36,7 +36,8 @@ SHRINK = {
 }
 """What a test makes smaller in a snippet, so that the documented numbers can be the real ones."""
 
-SMALL_OPTIONS = replace(OURS, num_starts=16, max_steps=5, learner=replace(OURS.learner, steps=640, num_envs=8, batch=8))
+SMALL_LEARNER = replace(OURS.learner, steps=640, num_envs=8, batch=8, learning_starts=100)
+SMALL_OPTIONS = replace(OURS, num_starts=16, max_steps=5, learner=SMALL_LEARNER)
 
 
 def name_of(page: Path) -> str:

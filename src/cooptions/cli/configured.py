@@ -101,7 +101,9 @@ def _from_file(form: Form, scenario: str, file: Path, trust: bool) -> Config:
     )
     for name, value in parts.items():
         config = with_parts(config, LEARNING_SWAPS[name].parts(value, config))
-    return apply_recipe(config, rest, file, trust=trust or ":" in scenario)
+    if scenario:  # named on the command line: whatever the file says of it is the same
+        rest.pop("scenario", None)
+    return apply_recipe(config, rest, file, trust=trust)
 
 
 def _with_fields(form: Form, config: Config, given: Sequence[Given]) -> Config:

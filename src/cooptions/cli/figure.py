@@ -35,6 +35,6 @@ def main(words: Sequence[str]) -> dict[str, str]:
 
     require_run("figure", arguments.run)
     _ = FIGURES[arguments.name]  # a class that is no figure is refused before the directory is opened
-    with reopened("figure", arguments.run, say.progress(quiet=True), trust=arguments.trust) as run:
-        say.pictures(draw(arguments.name, run))
+    run = reopened("figure", arguments.run, say.progress(quiet=True), trust=arguments.trust)
+    say.pictures(draw(arguments.name, run))
     return {"run": str(arguments.run)}

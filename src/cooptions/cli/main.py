@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cooptions.errors import ConfigError, CooptionsError, Interrupted
+from cooptions.training.signals import obey_signals
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,10 @@ COMMANDS: dict[str, Command] = {
     ),
     "verify": Command("discover, and measure the result against exact answers", "cooptions discover {scenario}"),
     "figure": Command("draw a figure from a run directory", "cooptions show {run}"),
+    "repair": Command(
+        "show which files of a run are sound; remove what is not, after asking",
+        "cooptions run --config {run}/run.yaml --out {run}",
+    ),
     "campaign": Command("run scenarios, methods and seeds as a file says; compare, draw, report"),
 }
 """Every command, in the order of `cooptions --help`."""
@@ -47,7 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point. Expected errors are one line and exit code 2; an interrupted command exits with 130."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        _run(list(arguments))
+        with obey_signals():
+            _run(list(arguments))
     except Interrupted as stopped:
         _fail(str(stopped), 130)
     except KeyboardInterrupt:

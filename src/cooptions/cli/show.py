@@ -35,15 +35,15 @@ def main(words: Sequence[str]) -> dict[str, str] | None:
     from cooptions.options.sharing.storage import load_reports
     from cooptions.runs.option_sets import load_options, option_set_path, write_gif
 
-    with reopened("show", arguments.run, trust=arguments.trust) as run:
-        options, place = load_options(run, arguments.seed), option_set_path(run, arguments.seed)
-        reports = load_reports(place)
-        every = [option.name for option in options.options]
-        chosen = every if "all" in arguments.gif else arguments.gif
-        if not arguments.json:
-            say.show(rich_table(reports))
-            print(f"option set: {place}")
-        pictures = [write_gif(run, options, name, seed=arguments.seed) for name in chosen]
+    run = reopened("show", arguments.run, trust=arguments.trust)
+    options, place = load_options(run, arguments.seed), option_set_path(run, arguments.seed)
+    reports = load_reports(place)
+    every = [option.name for option in options.options]
+    chosen = every if "all" in arguments.gif else arguments.gif
+    if not arguments.json:
+        say.show(rich_table(reports))
+        print(f"option set: {place}")
+    pictures = [write_gif(run, options, name, seed=arguments.seed) for name in chosen]
     if arguments.json:
         say.as_json(
             {

@@ -22,6 +22,9 @@ from cooptions.learners.replay import Replay, add, empty, sample
 from cooptions.training.loop import Metrics
 from cooptions.types import TimeStep
 
+LEARNING_STARTS = 5000
+"""By default. Trainings that are shorter than that try a program out, and learn nothing."""
+
 
 @LEARNERS.register("q_learning")
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class QConfig(LearnerConfig):
     """Transitions in a gradient step; with memory or a trace, sequences of `rollout` of them."""
     capacity: int = 5000
     """Transitions kept for replay, over all environments."""
-    learning_starts: int = 5000
+    learning_starts: int = LEARNING_STARTS
     """Environment steps before the first gradient step."""
     target_interval: int = 10
     """Updates between copies of the network to the target network."""
@@ -62,7 +65,8 @@ class QConfig(LearnerConfig):
         for name in ("epsilon_start", "epsilon_finish", "epsilon_evaluation", "epsilon_decay", "trace"):
             require_number(name, getattr(self, name), at_least=0, at_most=1)
         require_whole("capacity", self.capacity, at_most=10**12)
-        require_whole("learning_starts", self.learning_starts, at_least=0, at_most=self.steps)
+        latest = max(self.steps, LEARNING_STARTS)
+        require_whole("learning_starts", self.learning_starts, at_least=0, at_most=latest)
         require(self.batch <= self.capacity, f"batch must be at most capacity = {self.capacity}, not {self.batch}")
         require(
             self.ring_length >= 2 * self.rollout,

@@ -171,10 +171,9 @@ def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
     if not known:
         raise ArtifactError(f"{run.path}: no run was made here")
     where = f"{run.file('config.json')}: configuration"
-    scenario = known.get("scenario")
-    if isinstance(scenario, str) and ":" in scenario and not trust:
+    for name, outside in code_from_outside(known).items() if not trust else ():
         raise ArtifactError(
-            f"{where}.scenario is {scenario!r}, code from outside, which a file cannot ask to run: if you know it, "
+            f"{where}.{name} is {outside!r}, code from outside, which a file cannot ask to run: if you know it, "
             f"say --trust, or trust=True"
         )
     named = {name: value for name, value in known.items() if name not in ("env", "files")}
@@ -182,6 +181,16 @@ def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
     if changes := env_differences(known.get("env", {}), plain_fields(config.env)):
         raise ArtifactError(f"{run.path}: {config.scenario} was another environment when it was made: {changes}")
     return config
+
+
+def code_from_outside(stored: Json) -> dict[str, str]:
+    """The fields of a stored configuration that name code to be imported, `module:attribute`, besides its parts."""
+    found = {"scenario": stored.get("scenario")}
+    learning = stored.get("learning")
+    macro = learning.get("macro") if isinstance(learning, dict) else None
+    if isinstance(macro, dict):
+        found["learning.macro.option_set"] = macro.get("option_set")
+    return {name: value for name, value in found.items() if isinstance(value, str) and ":" in value}
 
 
 def env_differences(there: Json, here: Json) -> str:

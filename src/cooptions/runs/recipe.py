@@ -9,7 +9,7 @@ import yaml
 
 from cooptions.errors import ConfigError, require
 from cooptions.files import encode, write_bytes
-from cooptions.runs.config import Config
+from cooptions.runs.config import Config, code_from_outside
 from cooptions.runs.overrides import Changes, changed, nested
 
 NAME = "run.yaml"
@@ -21,7 +21,7 @@ LARGEST = 2**20
 def write_recipe(path: Path, config: Config, command: str) -> None:
     """Write a configuration to a run directory; `command` makes the run again, elsewhere."""
     text = yaml.safe_dump(encode(config), sort_keys=False, width=100, allow_unicode=True)
-    note = f"# cooptions {command} --config {NAME} --out ANOTHER makes this run again.\n"
+    note = f"# `cooptions {command} --config {NAME} --out ANOTHER` makes this run again.\n"
     write_bytes(path / NAME, (note + text).encode())
 
 
@@ -43,11 +43,10 @@ def apply_recipe(config: Config, changes: Changes, path: Path, *, trust: bool = 
     """The configuration with what a file sets; errors name the file."""
     changes = {name: value for name, value in changes.items() if name != "type"}
     try:
-        scenario = changes.get("scenario", "")
-        require(
-            trust or ":" not in str(scenario),
-            f"scenario is {scenario!r}, code from outside, which a file cannot ask to run: if you know it, say --trust",
-        )
+        for name, outside in code_from_outside(changes).items() if not trust else ():
+            raise ConfigError(
+                f"{name} is {outside!r}, code from outside, which a file cannot ask to run: if you know it, say --trust"
+            )
         return changed(config, changes, trust=trust)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
