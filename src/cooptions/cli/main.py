@@ -43,7 +43,7 @@ COMMANDS: dict[str, Command] = {
         "show which files of a run are sound; remove what is not, after asking",
         "cooptions run --config {run}/run.yaml --out {run}",
     ),
-    "reproduce": Command("make the paper's figures: plan the runs, make those that are missing, draw"),
+    "campaign": Command("run scenarios, methods and seeds as a file says; compare, draw, report"),
 }
 """Every command, in the order of `cooptions --help`."""
 

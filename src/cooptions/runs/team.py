@@ -25,7 +25,7 @@ from cooptions.plots.canvas import write_canvas
 from cooptions.plots.curves import plot_learning_curves
 from cooptions.runs.presets import LearnerRecipe
 from cooptions.runs.run import Run
-from cooptions.scores.comparison import Row, compare, improvements, markdown_table
+from cooptions.scores.comparison import Row, compare, improvements, markdown_comparison
 from cooptions.scores.statistics import Scores
 from cooptions.training.keys import stage_key
 from cooptions.training.progress import Progress
@@ -266,7 +266,7 @@ class Comparison:
         return write_canvas(self.figure(), Path(stem))
 
     def __str__(self) -> str:
-        return markdown_table(self.rows) + "\n".join(improvements(list(self.scores)))
+        return markdown_comparison(self.rows) + "\n".join(improvements(list(self.scores)))
 
 
 def compare_teams(teams: Mapping[str, LearnedTeam | list[LearnedTeam]], *, metric: str = "") -> Comparison:
