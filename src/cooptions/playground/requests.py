@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,12 @@ LARGEST_BODY = 1 << 16
 LARGEST_SEED = 2**31 - 1
 
 
-@dataclass(frozen=True)
 class Refused(CooptionsError):
     """A request that is not answered, and why."""
 
-    status: int
-    reason: str
-
-    def __str__(self) -> str:
-        return self.reason
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
 
 
 class Fields:

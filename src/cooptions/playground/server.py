@@ -45,7 +45,7 @@ def make_app(library: Library, token: str) -> Starlette:
 
     async def page(request: Request) -> Response:
         _require_token(request, token)
-        name = request.path_params["file"] or "index.html"
+        name = request.path_params.get("file", "index.html")
         if name not in files:
             raise Refused(404, "there is no such file")
         return Response(files[name], media_type=KINDS[name.rpartition(".")[2]], headers=HEADERS)
@@ -56,7 +56,13 @@ def make_app(library: Library, token: str) -> Starlette:
         if name != "subjects" and name not in QUESTIONS:
             raise Refused(404, f"unknown question; there are subjects, {', '.join(QUESTIONS)}")
         body = await _body(request)
-        return _json(200, await run_in_threadpool(answer, library, name, body))
+        try:
+            return _json(200, await run_in_threadpool(answer, library, name, body))
+        except CooptionsError:
+            raise
+        except Exception as error:  # the server goes on whatever a question meets
+            log.error("%s could not be answered", name, exc_info=error)
+            return _json(500, {"error": "the server could not answer; its log says why"})
 
     async def nowhere(request: Request) -> Response:
         _require_token(request, token)
@@ -65,16 +71,10 @@ def make_app(library: Library, token: str) -> Starlette:
     routes = [
         Route("/{token}/api/{question}", question, methods=["POST"]),
         Route("/{token}/{file}", page, methods=["GET"]),
-        Route("/{token}/", lambda request: page(_index(request)), methods=["GET"]),
+        Route("/{token}/", page, methods=["GET"]),
         Route("/{rest:path}", nowhere, methods=["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]),
     ]
-    handlers = {CooptionsError: _refuse, HTTPException: _refuse, Exception: _fail}
-    return Starlette(routes=routes, exception_handlers=handlers)  # pyright: ignore[reportArgumentType]
-
-
-def _index(request: Request) -> Request:
-    request.path_params["file"] = ""
-    return request
+    return Starlette(routes=routes, exception_handlers={CooptionsError: _refuse, HTTPException: _refuse})
 
 
 def _require_token(request: Request, token: str) -> None:
@@ -104,11 +104,6 @@ async def _refuse(request: Request, error: Exception) -> Response:
         status, reason = error.status if isinstance(error, Refused) else 400, str(error)
     log.warning("%s refused (%d): %s", request.method[:10], status, reason)
     return _json(status, {"error": reason})
-
-
-async def _fail(request: Request, error: Exception) -> Response:
-    log.error("a question could not be answered", exc_info=error)
-    return _json(500, {"error": "the server could not answer; its log says why"})
 
 
 def _json(status: int, value: Any) -> Response:

@@ -24,7 +24,7 @@ export class Board {
     const box = `-2 -2 ${this.columns * CELL + 4} ${this.rows * CELL + 4}`;
     this.root = svg("svg", { viewBox: box, class: "board", role: "group", "aria-label": "Board with the team" });
     this.layers = {};
-    for (const name of ["ground", "heat", "walls", "things", "fermat", "arrows", "agents"]) {
+    for (const name of ["ground", "heat", "walls", "things", "arrows", "agents", "fermat"]) {
       this.layers[name] = svg("g", { class: name });
       this.root.append(this.layers[name]);
     }
@@ -98,7 +98,7 @@ export class Board {
     const width = this.columns * CELL, height = this.rows * CELL, x = (column + 0.5) * CELL, y = (row + 0.5) * CELL;
     if (told[0] === null) this.layers.fermat.append(svg("line", { x1: x, x2: x, y1: 0, y2: height }));
     else if (told[1] === null) this.layers.fermat.append(svg("line", { x1: 0, x2: width, y1: y, y2: y }));
-    else this.layers.fermat.append(svg("path", { d: `M${x} ${y - 16}L${x + 16} ${y}L${x} ${y + 16}L${x - 16} ${y}Z` }));
+    else for (const under of [true, false]) this.layers.fermat.append(svg("path", { d: `M${x} ${y - 19}L${x + 19} ${y}L${x} ${y + 19}L${x - 19} ${y}Z`, class: under && "under" }));
   }
 
   // What stands around at one step of `scenery`.

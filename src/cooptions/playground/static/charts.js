@@ -57,8 +57,8 @@ export function lines(title, series, step, choose) {
 }
 
 // Votes of each agent, the active option and the rewards of an episode, step by step.
-export function timeline(steps, colours, now, choose) {
-  const count = Math.max(steps.length - 1, 1), width = 600, left = 62, lane = 20;
+export function timeline(steps, colours, now, width, choose) {
+  const count = Math.max(steps.length - 1, 1), left = 62, lane = 20;
   const height = (colours.length + 2) * lane + 18;
   const unit = (width - left - 4) / count;
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "timeline", role: "img", "aria-label": timelineWords(steps) });

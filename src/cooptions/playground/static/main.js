@@ -175,7 +175,10 @@ async function chooseTab(tab) {
     if (now.episode) player.set(now.episode.steps.length - 1);
     else await attempt(loadEpisode);
   }
+  $("agents").hidden = tab === "team";
+  $("team-title").textContent = tab === "team" ? "Start" : "Team";
   show();
+  showLook();
   if (tab !== "team") look();
 }
 
@@ -284,7 +287,7 @@ function showTrack(track) {
 function showEpisode(step) {
   const { episode } = now;
   if (!episode) return;
-  $("timeline").replaceChildren(...timeline(episode.steps, scene.colours, player.step, (at) => player.go(at)));
+  $("timeline").replaceChildren(...timeline(episode.steps, scene.colours, player.step, Math.max($("timeline").clientWidth, 240), (at) => player.go(at)));
   const total = episode.steps.slice(0, player.step).reduce((sum, each) => sum + (each.reward ?? 0), 0);
   $("episode-text").textContent = `Reward so far ${shown(total)}. ${step?.option ? `Option ${step.option} leads.` : "No option leads."}`;
 }

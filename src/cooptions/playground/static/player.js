@@ -62,8 +62,7 @@ export class Player {
     slider.disabled = !this.count;
     $("step-text").textContent = this.count ? `${this.step} / ${this.count}` : "";
     const button = $("play");
-    button.textContent = this.playing ? "\u23F8\uFE0E Pause" : "\u25B6\uFE0E Play";
-    button.setAttribute("aria-label", this.playing ? "Pause" : "Play");
+    button.textContent = this.playing ? "Pause" : "Play";
     for (const id of ["first", "back"]) $(id).disabled = !this.count || this.step === 0;
     for (const id of ["forward", "last"]) $(id).disabled = !this.count || this.step >= this.count;
   }
