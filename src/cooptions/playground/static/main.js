@@ -74,19 +74,31 @@ async function busy(button, words, work) {
 
 async function openSubject(index) {
   say("Loading.");
+  player.pause();
+  $("whole").inert = true;
+  $("whole").setAttribute("aria-busy", "true");
   await attempt(async () => {
-    scene = await source.ask("scene", { subject: index });
-    Object.assign(now, { subject: index, agent: 0, function: 0, option: 0, track: null, episode: null, look: null });
+    const seed = wantedSeed();
+    const [opened, start] = [await source.ask("scene", { subject: index }), await source.ask("start", { subject: index, seed })];
+    scene = opened;
+    Object.assign(now, { subject: index, agent: 0, function: 0, option: 0, seed, start, states: start.states, track: null, episode: null, look: null });
+    player.set(0);
     board.open(scene);
     makeChoices();
-    await restart();
-    chooseTab(scene.found ? "map" : "options");
+    await chooseTab(scene.found ? "map" : "options");
   });
+  $("whole").inert = false;
+  $("whole").removeAttribute("aria-busy");
+}
+
+function wantedSeed() {
+  const seed = Math.max(0, Math.min(Number($("seed").max), Math.floor(Number($("seed").value) || 0)));
+  $("seed").value = seed;
+  return seed;
 }
 
 async function restart() {
-  const seed = Math.max(0, Math.min(Number($("seed").max), Math.floor(Number($("seed").value) || 0)));
-  $("seed").value = seed;
+  const seed = wantedSeed();
   await attempt(async () => {
     now.start = await source.ask("start", { subject: now.subject, seed });
     Object.assign(now, { seed, states: now.start.states, track: null, episode: null });
@@ -179,7 +191,7 @@ async function chooseTab(tab) {
   $("team-title").textContent = tab === "team" ? "Start" : "Team";
   show();
   showLook();
-  if (tab !== "team") look();
+  if (tab !== "team") await look();
 }
 
 function recorded() {
