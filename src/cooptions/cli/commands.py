@@ -21,6 +21,7 @@ from cooptions.files import encode
 from cooptions.options.report import rich_table
 from cooptions.options.sharing.storage import load_reports
 from cooptions.options.train import OptionsConfig, recipe
+from cooptions.playground.command import PlayArguments, play
 from cooptions.plots.canvas import write_canvas
 from cooptions.plots.curves import plot_learning_curves
 from cooptions.runs.config import Config, config_of_run
@@ -236,6 +237,10 @@ def verify_command(arguments: Sequence[str]) -> None:
 
 def reproduce_command(arguments: Sequence[str]) -> None:
     reproduce(tyro.cli(ReproduceArguments, args=arguments, prog="cooptions reproduce"), console)
+
+
+def play_command(arguments: Sequence[str]) -> None:
+    play(tyro.cli(PlayArguments, args=arguments, prog="cooptions play"), console)
 
 
 def figure_command(arguments: Sequence[str]) -> None:

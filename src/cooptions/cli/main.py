@@ -20,6 +20,7 @@ COMMANDS: dict[str, str] = {
     "verify": "discover, and measure the result against exact answers",
     "figure": "draw a figure from a run directory",
     "reproduce": "make the paper's figures: plan the runs, make those that are missing, keep the scores, draw",
+    "play": "open a local page: drag a team, play its options, watch what it has learned",
     "run": "run the whole pipeline of a preset or scenario",
 }
 """What each command does; `commands.py` has a function of the same name for each."""

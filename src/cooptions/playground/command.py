@@ -1,15 +1,22 @@
 """`cooptions play`: serve the page, or write it as one file."""
 
+import logging
 import secrets
+import socket
+import threading
 import webbrowser
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tyro
 from rich.console import Console
 
 from cooptions.errors import ConfigError, require
+
+if TYPE_CHECKING:
+    from cooptions.playground.library import Library
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -52,7 +59,7 @@ def play(arguments: PlayArguments, console: Console) -> None:
     _serve(library, arguments, console)
 
 
-def _serve(library, arguments: PlayArguments, console: Console) -> None:  # noqa: ANN001
+def _serve(library: "Library", arguments: PlayArguments, console: Console) -> None:
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise ConfigError(f"play: {' and '.join(missing)} not installed: pip install 'cooptions[play]'")
@@ -60,13 +67,11 @@ def _serve(library, arguments: PlayArguments, console: Console) -> None:  # noqa
 
     from cooptions.playground.server import make_app
 
+    logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     token = secrets.token_urlsafe(24)
     with console.status("compiling ..."):
         library.scene(0)
-    config = uvicorn.Config(
-        make_app(library, token), arguments.host, arguments.port, log_level="warning", access_log=False
-    )
-    sock = config.bind_socket()
+    sock = _listen(arguments.host, arguments.port)
     address = f"http://{_shown(arguments.host)}:{sock.getsockname()[1]}/{token}/"
     if arguments.host not in LOOPBACK:
         console.print("Other machines can reach this page. Whoever has its address can use it.")
@@ -74,7 +79,21 @@ def _serve(library, arguments: PlayArguments, console: Console) -> None:  # noqa
     console.print("stop with ctrl-c")
     if arguments.browser:
         webbrowser.open(address)
+    threading.Thread(target=library.prepare, daemon=True).start()
+    config = uvicorn.Config(make_app(library, token), log_level="warning", access_log=False)
     uvicorn.Server(config).run(sockets=[sock])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket at an address that is free."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, kind)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(address)
+    except OSError as error:
+        raise ConfigError(f"play: cannot listen at {host} port {port}: {error.strerror}; give another --port") from None
+    return sock
 
 
 def _shown(host: str) -> str:

@@ -3,7 +3,6 @@
 import hmac
 import json
 import logging
-from importlib import resources
 from typing import Any
 
 from starlette.applications import Starlette
@@ -15,6 +14,7 @@ from starlette.routing import Route
 
 from cooptions.errors import CooptionsError
 from cooptions.playground.library import Library
+from cooptions.playground.pages import KINDS, static_files
 from cooptions.playground.requests import LARGEST_BODY, QUESTIONS, Refused, answer
 
 log = logging.getLogger("cooptions.playground")
@@ -30,13 +30,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-KINDS = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
-
-
-def static_files() -> dict[str, str]:
-    """The page, by the names of its files. Nothing else is ever served from the disk."""
-    folder = resources.files("cooptions.playground").joinpath("static")
-    return {item.name: item.read_text() for item in folder.iterdir() if item.name.rpartition(".")[2] in KINDS}
 
 
 def make_app(library: Library, token: str) -> Starlette:
