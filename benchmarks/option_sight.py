@@ -17,11 +17,10 @@ import jax
 import numpy as np
 import tyro
 
-from benchmarks.options import shares_of_optimal
 from cooptions.discovery.discover import Evaluator, fit_representation, fit_spectrum
 from cooptions.discovery.walks import index_futures, walk
 from cooptions.envs.rollout import Runners
-from cooptions.files import config_json, write_json
+from cooptions.files import encode, write_json
 from cooptions.learners.q_learning import QLearner
 from cooptions.options.execution import follow_all
 from cooptions.options.option_set import OptionSet
@@ -40,6 +39,7 @@ from cooptions.runs.config import Config
 from cooptions.runs.directory import provenance
 from cooptions.runs.presets import METHODS, preset, with_parts
 from cooptions.training.memory import stage_bytes
+from experiments.option_quality import shares_of_optimal
 
 
 @dataclass(frozen=True)
@@ -162,10 +162,10 @@ def main(arguments: Arguments) -> None:
     rows = {}
     for sight in arguments.sights:
         config = with_sight(base, sight, arguments)
-        rows[sight] = {"config": config_json(config.options), **measure(config, evaluate, arguments.num_starts)}
+        rows[sight] = {"config": encode(config.options), **measure(config, evaluate, arguments.num_starts)}
         print(arguments.scenario, sight, json.dumps({k: rows[sight][k] for k in list(rows[sight]) if "train" in k}))
         print(json.dumps(rows[sight]["summary"]), flush=True)
-        write_json(arguments.out, {"config": config_json(base), "rows": rows, "made_by": provenance()})
+        write_json(arguments.out, {"config": encode(base), "rows": rows, "made_by": provenance()})
 
 
 if __name__ == "__main__":

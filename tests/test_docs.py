@@ -14,10 +14,10 @@ import jax
 import numpy as np
 import pytest
 
-import cooptions
 from cooptions.cli.main import COMMANDS
 from cooptions.envs import rollout
 from cooptions.envs.scenarios import make_env
+from cooptions.options.train import OURS
 from cooptions.scores.statistics import Scores, final_iqm
 
 ROOT = Path(__file__).parents[1]
@@ -26,17 +26,18 @@ FINDINGS = sorted((ROOT / "results" / "findings").glob("*.json"))
 SCORES = [path for folder in ("results", "experiments") for path in sorted((ROOT / folder).glob("**/scores/*.json"))]
 
 SHRINK = {
-    r"transitions=[\d_]+": "transitions=4_000",
-    r"train_options\(env, found, key": "train_options(env, found, steps=2_000, key",
-    r"(?<=\()steps=[\d_]+": "steps=20_000",
-    r"Nystrom\(\d+\)": "Nystrom(2)",
-    r"lbf-15x15-4p-3f": "lbf-6x6-2p-1f",
-    r"grid-15x15-4p,task=meet": "grid-5x5-2p,task=meet",
+    r"transitions=[\d_]+": "transitions=2_000",
+    r"co\.Hit\(\)": "co.Hit(steps=20, hidden=(8,), batch=16)",
+    r"co\.Nystrom\(\d+\)": "co.Nystrom(2, num_landmarks=20)",
+    r"train_options\(env, found, key": "train_options(env, found, SMALL_OPTIONS, key",
+    r"co\.mappo\(steps=[\d_]+\)": "co.mappo(steps=640, num_envs=4, rollout=10, minibatches=2), evaluations=2",
+    r"lbf-15x15-4p-3f": "lbf-5x5-2p-1f",
+    r"grid-1[05]x1[05]-[34]p,task=meet": "grid-5x5-2p,task=meet",
 }
 """What a test makes smaller in a snippet, so that the documented numbers can be the real ones."""
 
-HAS_API = hasattr(cooptions, "discover") and importlib.util.find_spec("cooptions.parts") is not None
-NEEDS_API = re.compile(r"^import cooptions as co$|^from cooptions\.figures\.base", re.MULTILINE)
+SMALL_LEARNER = replace(OURS.learner, steps=640, num_envs=8, batch=8, learning_starts=100)
+SMALL_OPTIONS = replace(OURS, num_starts=16, max_steps=5, learner=SMALL_LEARNER)
 
 
 def name_of(page: Path) -> str:
@@ -62,28 +63,15 @@ def test_snippets_of_a_page_run_in_their_order(page, tmp_path, monkeypatch):
     session does."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    session: dict[str, Any] = {"__name__": "snippets"}
-    waiting = 0
+    session: dict[str, Any] = {"__name__": "snippets", "SMALL_OPTIONS": SMALL_OPTIONS}
     for code in fenced(page, "python"):
-        if NEEDS_API.search(code) and not HAS_API:
-            waiting += 1
-            continue
-        if waiting and "co." in code:
-            continue
         module = re.match(r"# (\w+)\.py\n", code)
         if module is None:
-            try:
-                exec(compile(shrunk(code), name_of(page), "exec"), session)
-            except NameError:  # it goes on from a snippet that waits
-                if not waiting:
-                    raise
-                waiting += 1
-            continue
-        (tmp_path / f"{module[1]}.py").write_text(shrunk(code))
-        monkeypatch.delitem(sys.modules, module[1], raising=False)
-        session |= vars(importlib.import_module(module[1]))
-    if waiting:
-        pytest.skip(f"{waiting} snippets wait for the public API")
+            exec(compile(shrunk(code), name_of(page), "exec"), session)
+        else:
+            (tmp_path / f"{module[1]}.py").write_text(shrunk(code))
+            monkeypatch.delitem(sys.modules, module[1], raising=False)
+            session |= vars(importlib.import_module(module[1]))
 
 
 ENVIRONMENTS = [code for code in fenced(ROOT / "docs" / "guides" / "extend.md", "python") if "\nenv = " in code]

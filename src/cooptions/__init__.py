@@ -14,7 +14,6 @@ Names are imported when they are first used: `import cooptions` alone takes a fe
 
 import importlib
 import os
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 # XLA's default CPU scheduler deadlocks now and then on programs with many small independent operations (seen with
@@ -112,6 +111,8 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # late: it takes longer than all the rest
+
     try:
         return version("cooptions")
     except PackageNotFoundError:  # run from a source tree that was never installed

@@ -155,7 +155,10 @@ def import_outside(kind: str, path: str) -> Any:
 
 def _entries(path: Path, module: str) -> Iterator[tuple[str, Entry]]:
     """Every `REGISTRY.register("name")` in a file, and what it decorates."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    source = path.read_text(encoding="utf-8")
+    if ".register(" not in source:
+        return
+    tree = ast.parse(source)
     decorated: set[int] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef):

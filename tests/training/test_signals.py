@@ -29,7 +29,7 @@ def _start(script):
 
 CHUNK = """
 with signals.StopSignals("toy") as stop:
-    busy(4)
+    busy(20)
     print(stop.requested)
 """
 
@@ -40,26 +40,26 @@ def test_a_chunk_is_finished_but_the_answer_comes_at_once(number):
         begun = time.monotonic()
         process.send_signal(number)
         assert process.stderr.readline() == "cooptions: toy: stopping after this chunk\n"
-        assert time.monotonic() - begun < 1.0
+        assert time.monotonic() - begun < 5.0
         assert process.poll() is None, "the chunk goes on"
         assert process.stdout.readline() == "True\n"
         assert process.wait() == 0
 
 
 def test_a_second_signal_stops_at_once():
-    with _start(CHUNK.replace("4", "60")) as process:
+    with _start(CHUNK.replace("20", "600")) as process:
         begun = time.monotonic()
         process.send_signal(signal.SIGINT)
         assert "stopping" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(5) == 128 + signal.SIGINT
-        assert time.monotonic() - begun < 3
+        assert process.wait(30) == 128 + signal.SIGINT
+        assert time.monotonic() - begun < 20
 
 
 def test_what_cannot_be_cut_is_given_up():
-    with _start(CHUNK.replace("    busy(4)", "    with stop.uncut(): busy(60)")) as process:
+    with _start(CHUNK.replace("    busy(20)", "    with stop.uncut(): busy(600)")) as process:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 130
+        assert process.wait(30) == 130
         assert "toy: stopped while compiling; run the same command to go on" in process.stderr.read()
 
 
@@ -76,14 +76,14 @@ except Interrupted as stopped:
 def test_a_command_is_interrupted_between_two_steps_of_python(number):
     with _start(COMMAND.replace("WORK", 'print("begun", flush=True)\n        import time; time.sleep(60)')) as process:
         process.send_signal(number)
-        assert process.wait(5) == 0
+        assert process.wait(30) == 0
         assert process.stdout.read().startswith("heard: stopped; finished stages are kept")
 
 
 def test_a_command_that_does_not_look_at_signals_ends_all_the_same():
-    with _start(COMMAND.replace("WORK", "busy(60)")) as process:
+    with _start(COMMAND.replace("WORK", "busy(600)")) as process:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 130
+        assert process.wait(30) == 130
         assert process.stderr.read() == "cooptions: stopped; finished stages are kept: run the same command to go on\n"
 
 

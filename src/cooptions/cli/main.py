@@ -1,61 +1,115 @@
-"""The command line: `cooptions COMMAND ...`. Commands live in `commands.py`, imported only when one runs."""
+"""The command line: `cooptions COMMAND ...`. A command's module is imported only when it runs."""
 
 import importlib
+import shlex
 import sys
 from collections.abc import Sequence
-
-from rich.console import Console
+from dataclasses import dataclass
 
 from cooptions.errors import ConfigError, CooptionsError, Interrupted
+from cooptions.training.signals import obey_signals
 
-COMMANDS: dict[str, str] = {
-    "list": "show every scenario, preset and figure by name",
-    "walk": "let a team walk at random and keep the data",
-    "discover": "learn how the team's members stand together, and the slowest changes of that",
-    "options": "train a joint option for each eigenfunction of a run, upwards and downwards",
-    "show": "list the options of a run: what each does to the team, how long it takes; write GIFs",
-    "train": "learn a task, with or without joint options, and evaluate the team as it learns",
-    "evaluate": "let the final policies of a run play fresh episodes",
-    "compare": "compare what several runs learned: a table, and curves with intervals",
-    "verify": "discover, and measure the result against exact answers",
-    "figure": "draw a figure from a run directory",
-    "reproduce": "make the paper's figures: plan the runs, make those that are missing, keep the scores, draw",
-    "play": "open a local page: drag a team, play its options, watch what it has learned",
-    "run": "run the whole pipeline of a preset or scenario",
+
+@dataclass(frozen=True)
+class Command:
+    """One command: a module of this package whose `main` takes the arguments that follow its name."""
+
+    summary: str
+    """What it does, in a line."""
+    then: str = ""
+    """The command to try next, filled with what `main` returns; nothing is said where that is None."""
+
+
+COMMANDS: dict[str, Command] = {
+    "list": Command("show every scenario, preset, part and figure by name", "cooptions run quick"),
+    "run": Command("run the whole pipeline of a preset or scenario", "cooptions show {run} --gif +e1"),
+    "walk": Command(
+        "let a team walk at random and keep the data", "cooptions discover --config {run}/run.yaml --out {run}"
+    ),
+    "discover": Command("learn a representation of the team and its slowest eigenfunctions", "cooptions options {run}"),
+    "options": Command("train a joint option for each eigenfunction of a run", "cooptions show {run} --gif +e1"),
+    "show": Command(
+        "list the options of a run and what each does; write GIFs",
+        "cooptions train --config {run}/run.yaml --out {run}",
+    ),
+    "train": Command("learn a task, with or without joint options, and evaluate the team", "cooptions evaluate {run}"),
+    "evaluate": Command("let the final policies of a run play fresh episodes", "cooptions compare {run} ANOTHER_RUN"),
+    "compare": Command(
+        "compare what several runs learned: a table, and curves", "cooptions figure learning --run {run}"
+    ),
+    "verify": Command("discover, and measure the result against exact answers", "cooptions discover {scenario}"),
+    "figure": Command("draw a figure from a run directory", "cooptions show {run}"),
+    "play": Command("open a local page: drag a team, play its options, watch what it has learned"),
+    "repair": Command(
+        "show which files of a run are sound; remove what is not, after asking",
+        "cooptions run --config {run}/run.yaml --out {run}",
+    ),
+    "campaign": Command("run scenarios, methods and seeds as a file says; compare, draw, report"),
 }
-"""What each command does; `commands.py` has a function of the same name for each."""
+"""Every command, in the order of `cooptions --help`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point. Expected errors are one line and exit code 2; an interrupted run exits with 130."""
+    """Entry point. Expected errors are one line and exit code 2; an interrupted command exits with 130."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    if not arguments or arguments[0] in ("-h", "--help"):
-        _help()
-        raise SystemExit(0 if arguments else 2)
-    command, *rest = arguments
     try:
-        if command not in COMMANDS:
-            raise ConfigError(f"unknown command {command!r}; there are {', '.join(COMMANDS)}")
-        getattr(importlib.import_module("cooptions.cli.commands"), f"{command}_command")(rest)
+        with obey_signals():
+            _run(list(arguments))
     except Interrupted as stopped:
         _fail(str(stopped), 130)
     except KeyboardInterrupt:
         _fail("stopped; finished stages are kept: run the same command to go on", 130)
     except CooptionsError as error:
         _fail(f"error: {error}", 2)
+    except BrokenPipeError:  # `cooptions list | head`
+        sys.stderr.close()
+        raise SystemExit(141) from None
     except OSError as error:  # a full disk, a read-only place: finished artefacts are untouched
         _fail(f"error: {error.filename or 'writing'}: {error.strerror}", 2)
 
 
-def _help() -> None:
-    console = Console()
-    console.print("[bold]cooptions[/]: options that a whole team of agents executes together\n")
-    console.print("usage: cooptions COMMAND ...      (cooptions COMMAND --help tells more)\n")
-    for name, text in COMMANDS.items():
-        console.print(f"  {name:<10} {text}")
-    console.print("\nbegin with: cooptions run quick")
+def _run(arguments: list[str]) -> None:
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_help())
+        raise SystemExit(0 if arguments else 2)
+    name, *rest = arguments
+    if name == "--version":
+        print(f"cooptions {importlib.import_module('cooptions').__version__}")
+        return
+    if name not in COMMANDS:
+        raise ConfigError(_unknown(name))
+    filled = importlib.import_module(f"cooptions.cli.{name}").main(rest)
+    if filled is not None:
+        words = {key: shlex.quote(str(value)) for key, value in filled.items()}
+        print(f"next: {COMMANDS[name].then.format(**words)}")
+
+
+def _help() -> str:
+    lines = [f"  {name:<10} {command.summary}" for name, command in COMMANDS.items()]
+    return "\n".join(
+        [
+            "cooptions: options that a whole team of agents executes together",
+            "",
+            "usage: cooptions COMMAND ...      (`cooptions COMMAND --help` shows its flags)",
+            "       cooptions --version",
+            "",
+            *lines,
+            "",
+            "begin with: cooptions run quick",
+        ]
+    )
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    kind = "flag" if name.startswith("-") else "command"
+    near = get_close_matches(name, COMMANDS if kind == "command" else ("--help", "--version"), n=2, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(COMMANDS)}"
+    return f"unknown {kind} {name!r}; {hint}"
 
 
 def _fail(message: str, code: int) -> None:
-    print(f"cooptions: {message}", file=sys.stderr)
+    """One line on standard error, whatever the message holds."""
+    print(f"cooptions: {' '.join(message.splitlines())}", file=sys.stderr)
     raise SystemExit(code)

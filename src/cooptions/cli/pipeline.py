@@ -1,61 +1,36 @@
-"""A whole run: what is missing of its stages, then a table and the pictures."""
+"""The commands that fill a run directory: what their arguments ask for, then the run."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
-from cooptions.figures.draw import draw, drawable
-from cooptions.files import encode
-from cooptions.options.report import rich_table
+from cooptions.cli.arguments import HELP, Given
+from cooptions.cli.configured import FORMS, configured, help_of, refuse_mistyped
+from cooptions.cli.early import RunArguments, require_begun
 from cooptions.runs.config import Config
-from cooptions.runs.directory import RunDirectory
-from cooptions.runs.learned import write_scores
-from cooptions.runs.option_sets import write_option_sets
-from cooptions.runs.run import Run
-from cooptions.scores.comparison import compare
-from cooptions.scores.comparison import rich_table as score_table
-from cooptions.training.progress import Progress
-from cooptions.training.tracking import Track, open_tracker
 
 
-def _option_table(run: Run) -> Table:
-    return rich_table(write_option_sets(run)[0])
+def run_until(command: str, kind: type, arguments: RunArguments, others: Sequence[Given]) -> dict[str, str]:
+    """Run the stages of a command with the configuration that its arguments ask for."""
+    config = asked_for(command, kind, arguments, others)
+    from cooptions.cli.filling import fill  # late: it imports Matplotlib
+
+    out = arguments.out or Path("runs") / (arguments.scenario or config.scenario).replace(":", "-")
+    fill(command, config, out, track=arguments.track, cache=arguments.cache)
+    return {"run": str(out), "scenario": config.scenario}
 
 
-def _score_table(run: Run) -> Table:
-    return score_table(compare([each.averaged() for each in write_scores(run)]))
-
-
-PRODUCTS: dict[str, Callable[[Run], Table]] = {
-    "options": _option_table,
-    "learning": _score_table,
-}
-"""What a finished stage writes for people, besides its artefact, and the table it shows."""
-
-
-def run_pipeline(config: Config, out: Path, console: Console, until: str, track: Track = "none") -> None:
-    """Run what is missing up to a stage, then show a table and the pictures."""
-    with (
-        open_tracker(track, out, encode(config)) as tracker,
-        Run.open(config, out, until, Progress(console, tracker)) as run,
-    ):
-        for name in run.stages(until):
-            run.make(name)
-            if name in PRODUCTS:
-                console.print(PRODUCTS[name](run))
-        run.directory.summarise(scenario=config.scenario, seeds=config.seeds, stages=list(run.directory.manifest))
-        pictures = [path for name in drawable(run.directory) for path in draw(name, run)]
-        _report(run.directory, pictures, console)
-
-
-def _report(run: RunDirectory, pictures: list[Path], console: Console) -> None:
-    table = Table("stage", "seconds", "file", "size")
-    for name, entry in run.manifest.items():
-        for file in entry["files"]:
-            size = run.file(file).stat().st_size / 1e6
-            table.add_row(name, f"{entry['seconds']:.1f}", str(run.file(file)), f"{size:.1f} MB")
-    console.print(table)
-    for path in pictures:
-        console.print(f"picture: {path}")
+def asked_for(command: str, kind: type, arguments: RunArguments, others: Sequence[Given]) -> Config:
+    """The configuration of a command's arguments; `--help` prints its flags and exits."""
+    form = FORMS[command]
+    flags = [each for each in others if each.name not in HELP]
+    helps = len(flags) < len(others)
+    if not helps:
+        require_begun(command, arguments, others)
+        refuse_mistyped(form, flags)
+    scenario = arguments.scenario or ("" if arguments.config or not helps else "quick")
+    config = configured(form, scenario, arguments.config, flags, trust=arguments.trust)
+    if helps:
+        print(help_of(form, kind, config, whole=any(each.name == "help_all" for each in others)))
+        raise SystemExit(0)
+    _ = config.discovery  # parts that do not fit together are refused before a directory is made for them
+    return config

@@ -20,6 +20,7 @@ from cooptions.discovery.representations.base import AbstractRepresentation, Add
 from cooptions.discovery.representations.table import Table, has_table
 from cooptions.discovery.walks import Dataset, Walk
 from cooptions.envs.team import Team
+from cooptions.errors import require
 from cooptions.training.fitting import fit
 from cooptions.training.progress import Progress
 
@@ -71,6 +72,8 @@ class Discovery:
     basis: Basis
 
     def __post_init__(self) -> None:
+        num = self.team.num_agents
+        require(num >= 2, f"scenario: discovery is about how agents stand to each other; this team has {num}")
         _ = self.fitted  # parts that do not go together are refused before anything is learned
 
     @property

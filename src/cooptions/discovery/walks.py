@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int, Key, PRNGKeyArray, Shaped
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, advance, start, uniform_action
 from cooptions.envs.team import Team
-from cooptions.errors import Interrupted, require
+from cooptions.errors import Interrupted, require, require_whole
 from cooptions.training.keys import stage_key
 from cooptions.training.memory import require_room
 from cooptions.training.progress import Progress
@@ -42,8 +42,11 @@ class WalkConfig:
     """Names of the agents' features to keep; all of them when left out."""
 
     def __post_init__(self) -> None:
-        require(self.transitions >= 1, f"walk.transitions must be at least 1, not {self.transitions}")
-        require(self.num_envs >= 1, f"walk.num_envs must be at least 1, not {self.num_envs}")
+        require_whole("walk.transitions", self.transitions, at_most=10**12)
+        require_whole("walk.num_envs", self.num_envs)
+        require(
+            len(set(self.features)) == len(self.features), f"walk.features: {', '.join(self.features)}: one is twice"
+        )
         require(
             self.transitions % self.num_envs == 0,
             f"walk.transitions ({self.transitions}) must be a multiple of walk.num_envs ({self.num_envs})",

@@ -8,7 +8,7 @@ import optax
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.errors import require
+from cooptions.errors import require, require_number, require_whole
 from cooptions.learners.networks import NetworkConfig, init_memory
 from cooptions.parts import Registry
 from cooptions.training.loop import Metrics
@@ -36,8 +36,10 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         self._require_positive("num_envs", "rollout")
-        require(self.learning_rate >= 0, f"learning_rate must not be negative, not {self.learning_rate}")
-        require(0 <= self.discount <= 1, f"discount must lie in [0, 1], not {self.discount}")
+        require_number("learning_rate", self.learning_rate, at_least=0)
+        require_number("max_gradient_norm", self.max_gradient_norm, above=0)
+        require_number("discount", self.discount, at_least=0, at_most=1)
+        require_whole("steps", self.steps, at_most=10**12)
         require(
             self.steps >= self.steps_per_update,
             f"steps must be at least num_envs x rollout = {self.steps_per_update}, not {self.steps}",
@@ -45,7 +47,7 @@ class LearnerConfig:
 
     def _require_positive(self, *names: str) -> None:
         for name in names:
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+            require_whole(name, getattr(self, name))
 
     @property
     def steps_per_update(self) -> int:
@@ -59,6 +61,11 @@ class LearnerConfig:
     def build(self) -> "AbstractLearner":
         """The learner with these hyperparameters."""
         raise NotImplementedError(f"{type(self).__name__}.build")
+
+    @property
+    def speed_name(self) -> str:
+        """What files of measured speeds call this learner."""
+        return type(self).__name__.removesuffix("Config").lower()
 
     @property
     def intra_option(self) -> bool:

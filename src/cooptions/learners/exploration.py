@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.envs.rollout import uniform_action
-from cooptions.errors import require
+from cooptions.errors import require_number
 from cooptions.learners.option_credit import MeritConfig
 from cooptions.types import MacroStep, TimeStep
 
@@ -34,8 +34,8 @@ class ChoiceConfig(MeritConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 <= self.option_share <= 1, f"choice.option_share must lie in [0, 1], not {self.option_share}")
-        require(self.patience >= 0, f"choice.patience must not be negative, not {self.patience}")
+        require_number("choice.option_share", self.option_share, at_least=0, at_most=1)
+        require_number("choice.patience", self.patience, at_least=0)
 
     @property
     def when_evaluated(self) -> "ChoiceConfig":

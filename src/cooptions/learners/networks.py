@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.errors import require
+from cooptions.errors import require, require_widths
 from cooptions.training.nn import GRU, MLP, Convolution, normalised_relu
 
 
@@ -37,6 +37,8 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         least = 2 if self.recurrent else 1
         require(len(self.hidden) >= least, f"network.hidden needs at least {least} layers, not {len(self.hidden)}")
+        for name in ("hidden", "channels", "kernels"):
+            require_widths(f"network.{name}", getattr(self, name))
         require(
             len(self.channels) == len(self.kernels),
             f"network.kernels must be one for each of {len(self.channels)} channels, not {len(self.kernels)}",

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from cooptions.errors import require
+from cooptions.errors import require_number
 
 AFTERMATH = 0.9
 """How much of a reward an option is credited with, for each step since it led the team."""
@@ -33,7 +33,7 @@ class MeritConfig:
     """Whether options are drawn the less often, the less a step under them earns than one of the team by itself."""
 
     def __post_init__(self) -> None:
-        require(0 <= self.merit_share <= 1, f"choice.merit_share must lie in [0, 1], not {self.merit_share}")
+        require_number("choice.merit_share", self.merit_share, at_least=0, at_most=1)
 
     def weights(self, merit: "Merit") -> Float[Array, " option"]:
         """With which probability each is to be drawn; what is missing to 1 is that of none."""

@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import training_reward
-from cooptions.errors import require
+from cooptions.errors import require, require_number
 from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
 from cooptions.learners.base import LEARNERS, AbstractLearner, LearnerConfig
@@ -34,7 +34,7 @@ class DrawingConfig(MeritConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(0 <= self.chance <= 1, f"choice.chance must lie in [0, 1], not {self.chance}")
+        require_number("choice.chance", self.chance, at_least=0, at_most=1)
 
 
 @LEARNERS.register("ppo")
@@ -75,10 +75,11 @@ class PpoConfig(LearnerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_positive("epochs", "minibatches")
-        require(0 <= self.decay <= 1, f"decay must lie in [0, 1], not {self.decay}")
-        require(self.clip > 0, f"clip must be positive, not {self.clip}")
+        require_number("decay", self.decay, at_least=0, at_most=1)
+        require_number("clip", self.clip, above=0)
+        require_number("entropy", self.entropy)
         require(
-            self.value_clip is None or self.value_clip > 0,
+            self.value_clip is None or 0 < self.value_clip < float("inf"),
             f"value_clip must be positive or None, not {self.value_clip}",
         )
         require(
@@ -88,6 +89,10 @@ class PpoConfig(LearnerConfig):
 
     def build(self) -> "Ppo":
         return Ppo(self)
+
+    @property
+    def speed_name(self) -> str:
+        return {"local": "ippo", "joint": "mappo"}[self.critic]
 
     @property
     def optimiser(self) -> optax.GradientTransformation:

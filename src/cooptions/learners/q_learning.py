@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import training_reward
-from cooptions.errors import require
+from cooptions.errors import require, require_number, require_whole
 from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages
 from cooptions.learners.base import LEARNERS, AbstractLearner, LearnerConfig
@@ -21,6 +21,9 @@ from cooptions.learners.option_credit import Merit
 from cooptions.learners.replay import Replay, add, empty, sample
 from cooptions.training.loop import Metrics
 from cooptions.types import TimeStep
+
+LEARNING_STARTS = 5000
+"""By default. Trainings that are shorter than that try a program out, and learn nothing."""
 
 
 @LEARNERS.register("q_learning")
@@ -34,7 +37,7 @@ class QConfig(LearnerConfig):
     """Transitions in a gradient step; with memory or a trace, sequences of `rollout` of them."""
     capacity: int = 5000
     """Transitions kept for replay, over all environments."""
-    learning_starts: int = 5000
+    learning_starts: int = LEARNING_STARTS
     """Environment steps before the first gradient step."""
     target_interval: int = 10
     """Updates between copies of the network to the target network."""
@@ -59,9 +62,12 @@ class QConfig(LearnerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._require_positive("epochs", "batch", "target_interval")
-        for name in ("epsilon_start", "epsilon_finish", "epsilon_evaluation"):
-            require(0 <= getattr(self, name) <= 1, f"{name} must lie in [0, 1], not {getattr(self, name)}")
-        require(0 <= self.trace <= 1, f"trace must lie in [0, 1], not {self.trace}")
+        for name in ("epsilon_start", "epsilon_finish", "epsilon_evaluation", "epsilon_decay", "trace"):
+            require_number(name, getattr(self, name), at_least=0, at_most=1)
+        require_whole("capacity", self.capacity, at_most=10**12)
+        latest = max(self.steps, LEARNING_STARTS)
+        require_whole("learning_starts", self.learning_starts, at_least=0, at_most=latest)
+        require(self.batch <= self.capacity, f"batch must be at most capacity = {self.capacity}, not {self.batch}")
         require(
             self.ring_length >= 2 * self.rollout,
             f"capacity must hold two rollouts of every environment, {2 * self.num_envs * self.rollout}, "
@@ -82,6 +88,10 @@ class QConfig(LearnerConfig):
     def sequence_stride(self) -> int:
         """Where sequences may begin: anywhere, or where the memory of the time was kept."""
         return self.rollout if self.network.recurrent else 1
+
+    @property
+    def speed_name(self) -> str:
+        return "ours"
 
     @property
     def intra_option(self) -> bool:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
-from cooptions.errors import require
+from cooptions.errors import require, require_whole
 from cooptions.options.base import AbstractOptions
 from cooptions.options.sharing.sealed import MANIFEST
 from cooptions.options.sharing.storage import find_option_set
@@ -111,8 +111,8 @@ class MacroConfig:
         for name, kind in (("keep", Keep), ("initiation", Initiation), ("observe", Observe)):
             value = getattr(self, name)
             require(value in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
-        require(self.num_options >= 0, f"macro.num_options must not be negative, not {self.num_options}")
-        require(self.discoveries >= 0, f"macro.discoveries must not be negative, not {self.discoveries}")
+        for name in ("num_options", "discoveries"):
+            require_whole(f"macro.{name}", getattr(self, name), at_least=0)
 
     @property
     def files(self) -> tuple[Path, ...]:

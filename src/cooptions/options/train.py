@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray, Shaped
 from cooptions.discovery.discover import BLOCK, Evaluator
 from cooptions.discovery.discovered import Discovered
 from cooptions.envs.base import AbstractEnv
-from cooptions.errors import require
+from cooptions.errors import require, require_number, require_whole
 from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner, QState
 from cooptions.options.base import Option
@@ -61,10 +61,11 @@ class OptionsConfig:
     """How long that play lasts at most."""
 
     def __post_init__(self) -> None:
-        require(self.max_steps >= 1, f"options.max_steps must be at least 1, not {self.max_steps}")
-        require(self.num_starts >= 1, f"options.num_starts must be at least 1, not {self.num_starts}")
-        require(self.step_cost >= 0, f"options.step_cost must not be negative, not {self.step_cost}")
-        require(self.effort >= 0, f"options.effort must not be negative, not {self.effort}")
+        for name in ("max_steps", "num_starts", "start_steps"):
+            require_whole(f"options.{name}", getattr(self, name))
+        for name in ("step_cost", "effort", "margin"):
+            require_number(f"options.{name}", getattr(self, name), at_least=0)
+        require_number("options.epsilon", self.epsilon, at_least=0, at_most=1)
         require(not self.learner.network.recurrent, "options.learner.network: options have no memory")
 
 

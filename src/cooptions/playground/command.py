@@ -5,17 +5,16 @@ import secrets
 import socket
 import threading
 import webbrowser
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import tyro
-from rich.console import Console
-
 from cooptions.errors import ConfigError, require
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from cooptions.playground.library import Library
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -25,7 +24,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class PlayArguments:
     """Open a local page: drag a team, see its eigenfunctions answer, play its options, watch what it has learned."""
 
-    runs: tyro.conf.Positional[tuple[Path, ...]] = ()
+    runs: tuple[Path, ...] = field(default=(), metadata={"positional": True})
     """Run directories or option sets, between which the page can switch; the newest run in `runs/` if none is named."""
     scenario: str = ""
     """Where the options of a set are played, if it does not lie in its run."""
@@ -34,7 +33,7 @@ class PlayArguments:
     port: int = 0
     """The port to listen at; 0 takes a free one."""
     browser: bool = True
-    """Whether to open the page in the browser."""
+    """Open the page in the browser."""
     export: Path | None = None
     """Write the first run named as one self-contained HTML file instead, with what can be worked out beforehand."""
     trust: bool = False
@@ -44,7 +43,7 @@ class PlayArguments:
         require(0 <= self.port < 2**16, f"port must be 0 to 65535, not {self.port}")
 
 
-def play(arguments: PlayArguments, console: Console) -> None:
+def play(arguments: PlayArguments, console: "Console") -> None:
     """Serve the page until it is interrupted, or write it to a file."""
     from cooptions.playground.library import Library, newest_run
 
@@ -59,7 +58,7 @@ def play(arguments: PlayArguments, console: Console) -> None:
     _serve(library, arguments, console)
 
 
-def _serve(library: "Library", arguments: PlayArguments, console: Console) -> None:
+def _serve(library: "Library", arguments: PlayArguments, console: "Console") -> None:
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise ConfigError(f"play: {' and '.join(missing)} not installed: pip install 'cooptions[play]'")

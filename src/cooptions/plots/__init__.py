@@ -1,6 +1,5 @@
 """Pictures of states and numbers: arrays in, a figure or frames out."""
 
-import cooptions.plots.looks  # noqa: F401  (registers the look of each environment)
 from cooptions.plots.frames import Floor as Floor
 from cooptions.plots.frames import floor as floor
 from cooptions.plots.frames import frames as frames

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Integer, UInt8
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.plots import colours
+from cooptions.plots.looks import load_look
 from cooptions.plots.sprites import Sprite, box, disc, mosaic, opaque, paste, sprite, stripes, text
 from cooptions.types import Feature
 
@@ -30,6 +31,8 @@ def frames(env: AbstractEnv, states: Any) -> UInt8[np.ndarray, "time height widt
     each agent at its first two features, on the same axes as the maps of eigenfunctions (the first runs
     downwards), or a bar for each agent if there is only one feature.
     """
+    if _gains_look(frames, type(env)):
+        return frames(env, states)
     lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(states)}
     require(len(lengths) == 1 and () not in lengths, "states: give those of one roll-out, stacked along a leading axis")
     agent_states = np.asarray(jax.jit(jax.vmap(env.agent_states))(states))
@@ -56,9 +59,17 @@ class Floor:
 @functools.singledispatch
 def floor(env: AbstractEnv) -> Floor | None:
     """The floor of an environment, None if its agents' states do not say where on a plane they are."""
+    if _gains_look(floor, type(env)):
+        return floor(env)
     if len(env.features) < 2 or any(feature.kind == "categorical" for feature in env.features[:2]):
         return None
     return Floor(row=0, column=1, walls=np.zeros([num_cells(feature) for feature in env.features[:2]], bool))
+
+
+def _gains_look(drawing: Any, kind: type) -> bool:
+    """Whether an environment's own look, once imported, draws what the look of all others was asked for."""
+    before = drawing.dispatch(kind)
+    return load_look(kind) and drawing.dispatch(kind) is not before
 
 
 def num_cells(feature: Feature) -> int:

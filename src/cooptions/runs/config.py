@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import jax
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from cooptions.discovery.discover import Discovery
@@ -17,7 +18,7 @@ from cooptions.discovery.walks import WalkConfig, kept_columns
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.scenarios import make_env
 from cooptions.envs.team import Team
-from cooptions.errors import ArtifactError, require
+from cooptions.errors import ArtifactError, require, require_whole
 from cooptions.files import Json, decode, differences, encode, file_digest
 from cooptions.learners.base import LearnerConfig
 from cooptions.learners.learn import Learning, metric_names, scores_by_metric
@@ -28,6 +29,9 @@ from cooptions.options.train import OptionsConfig, eigenoptions
 from cooptions.runs.directory import RunDirectory
 from cooptions.scores.statistics import Scores
 from cooptions.training.keys import stage_key
+
+MOST_SEEDS = 10_000
+"""All of them are trained in one program."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class LearningConfig:
             1 <= self.evaluations <= updates,
             f"learning.evaluations must be between 1 and the {updates} updates of training, not {self.evaluations}",
         )
-        require(self.episodes >= 1, f"learning.episodes must be at least 1, not {self.episodes}")
+        require_whole("learning.episodes", self.episodes, at_most=1_000_000)
 
     @property
     def stage(self) -> Learning:
@@ -88,8 +92,11 @@ class Config:
     """How the task is learned. `--method LEARNER` or `--method LEARNER+DISCOVERY` chooses another way."""
 
     def __post_init__(self) -> None:
-        require(self.seeds >= 1, f"seeds must be at least 1, not {self.seeds}")
-        require(self.seed >= 0, f"seed must be at least 0, not {self.seed}")
+        require_whole("seeds", self.seeds, at_most=MOST_SEEDS)
+        require_whole("seed", self.seed, at_least=0, at_most=2**32 - self.seeds)
+        if self.discovers and self.learning.macro is not None:
+            there = 2 * self.laplacian.num_eigenfunctions
+            require_whole("macro.num_options", self.learning.macro.num_options, at_least=0, at_most=there)
         wanted = self.learning.macro.discoveries if self.learning.macro else 0
         require(
             wanted <= self.seeds, f"macro.discoveries must be at most {self.seeds}, the number of seeds, not {wanted}"
@@ -132,7 +139,8 @@ class Config:
 
     def keys(self, stage: str) -> Key[Array, " seed"]:
         """One key per seed for a stage: its own, so that a new stage changes no other's numbers."""
-        roots = jax.vmap(jax.random.key)(self.seed + jax.numpy.arange(self.seeds))
+        numbers = np.arange(self.seed, self.seed + self.seeds, dtype=np.uint64).astype(np.uint32)
+        roots = jax.vmap(jax.random.key)(jax.numpy.asarray(numbers))
         return jax.vmap(lambda root: stage_key(root, stage))(roots)
 
     def stage_config(self, *fields: str) -> Json:
@@ -163,10 +171,9 @@ def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
     if not known:
         raise ArtifactError(f"{run.path}: no run was made here")
     where = f"{run.file('config.json')}: configuration"
-    scenario = known.get("scenario")
-    if isinstance(scenario, str) and ":" in scenario and not trust:
+    for name, outside in code_from_outside(known).items() if not trust else ():
         raise ArtifactError(
-            f"{where}.scenario is {scenario!r}, code from outside, which a file cannot ask to run: if you know it, "
+            f"{where}.{name} is {outside!r}, code from outside, which a file cannot ask to run: if you know it, "
             f"say --trust, or trust=True"
         )
     named = {name: value for name, value in known.items() if name not in ("env", "files")}
@@ -174,6 +181,16 @@ def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
     if changes := env_differences(known.get("env", {}), plain_fields(config.env)):
         raise ArtifactError(f"{run.path}: {config.scenario} was another environment when it was made: {changes}")
     return config
+
+
+def code_from_outside(stored: Json) -> dict[str, str]:
+    """The fields of a stored configuration that name code to be imported, `module:attribute`, besides its parts."""
+    found = {"scenario": stored.get("scenario")}
+    learning = stored.get("learning")
+    macro = learning.get("macro") if isinstance(learning, dict) else None
+    if isinstance(macro, dict):
+        found["learning.macro.option_set"] = macro.get("option_set")
+    return {name: value for name, value in found.items() if isinstance(value, str) and ":" in value}
 
 
 def env_differences(there: Json, here: Json) -> str:

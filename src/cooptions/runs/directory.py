@@ -166,7 +166,7 @@ class RunDirectory:
     def holds_nothing(self) -> bool:
         """Whether no stage has left anything here: who was refused for a mistyped flag may try again in this place."""
         names = {path.name for path in self.path.iterdir()} if self.path.exists() else set()
-        return names <= {"config.json", "manifest.json", "lock", "stopped.json"} and not self.manifest
+        return names <= {"config.json", "manifest.json", "lock", "run.yaml", "stopped.json"} and not self.manifest
 
     def keeps(self, name: str) -> bool:
         """Whether a stage was finished and its files are still here: who copies a run may leave some behind."""

@@ -45,7 +45,7 @@ IQL_FOR_PICTURES = QConfig(
     network=NetworkConfig(hidden=(128, 128), channels=(32, 32, 32), shared=True, half=True),
 )
 """The paper's table for Overcooked, but for the target network, which is copied every 10 updates as in foraging, not
-every 100: see docs/learning.md."""
+every 100: see docs/findings/overcooked-target-network.md."""
 _PPO = PpoConfig(steps=20_000_000, evaluation="sampled")
 _PPO_FOR_PICTURES = PpoConfig(
     steps=10_000_000,

@@ -11,12 +11,22 @@ from cooptions.discovery.walks import WalkConfig
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ConfigError, require
 from cooptions.learners.base import LEARNERS, LearnerConfig
+from cooptions.learners.networks import NetworkConfig
 from cooptions.options.base import OPTION_SOURCES
 from cooptions.options.macro import MacroConfig
 from cooptions.options.train import OURS, RECIPES, recipe
 from cooptions.parts import nearest
 from cooptions.runs.config import Config, LearningConfig
-from cooptions.runs.paper import FAMILY_PARTS, IQL, METHODS, TEAM_LEARNERS, Parts
+from cooptions.runs.paper import FAMILY_PARTS, IQL, METHODS, TEAM_LEARNERS, Parts, apart
+
+MEETING = replace(
+    apart(IQL),
+    steps=150_000,
+    batch=32,
+    epsilon_decay=0.3,
+    network=NetworkConfig(hidden=(64, 64), recurrent=True),
+)
+"""Agents with networks of their own, small enough for a laptop."""
 
 PRESETS: dict[str, Config] = {
     "quick": Config(
@@ -26,7 +36,16 @@ PRESETS: dict[str, Config] = {
         options=replace(OURS, learner=replace(OURS.learner, steps=150_000, batch=64)),
         learning=LearningConfig("iql+hit", replace(IQL, steps=150_000), MacroConfig(), evaluations=10),
     ),
+    "meet": Config(
+        scenario="grid-10x10-4p,task=meet",
+        seeds=3,
+        walk=WalkConfig(transitions=100_000),
+        laplacian=Nystrom(num_eigenfunctions=1),
+        options=replace(OURS, learner=replace(OURS.learner, steps=200_000)),
+        learning=LearningConfig("iql-ns+hit", MEETING, MacroConfig(discoveries=1), evaluations=10),
+    ),
 }
+"""Small runs for a laptop: `quick` forages, `meet` is a task that four agents hardly ever solve by chance."""
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,9 @@ from cooptions.options.option_set import OptionSet, init_policies
 from cooptions.options.sharing.storage import load_option_set
 from cooptions.options.sight import View
 from cooptions.options.train import option_set, option_tasks, train_option_networks
+from cooptions.runs.checks import require_possible
 from cooptions.runs.config import Config, config_of_run
-from cooptions.runs.directory import RunDirectory, open_run
+from cooptions.runs.directory import RunDirectory, open_run, read_run
 from cooptions.runs.stages import STAGES, stage_configs
 from cooptions.training.progress import Progress
 
@@ -46,20 +47,23 @@ class Run:
     def __init__(self, config: Config, directory: RunDirectory, progress: Progress | None = None) -> None:
         self.config, self.directory = config, directory
         self.progress = progress or Progress.silent()
+        self.progress.seeds = range(config.seed, config.seed + config.seeds)
 
     @classmethod
     @contextlib.contextmanager
     def open(cls, config: Config, path: Path, until: str, progress: Progress | None = None) -> Iterator["Run"]:
         """Create or go on with a run directory for the stages up to `until`, and hold it against other processes."""
+        if not (path / "manifest.json").exists():  # nothing is made yet
+            require_possible(config, until, untrained_task(config) if until == "learning" else None)
         with open_run(path, stage_configs(config, until)) as directory:
             yield cls(config, directory, progress)
 
     @classmethod
     @contextlib.contextmanager
     def reopen(cls, path: Path, progress: Progress | None = None, *, trust: bool = False) -> Iterator["Run"]:
-        """A run directory with the configuration that it was made with."""
-        with open_run(path, {}) as directory:
-            yield cls(config_of_run(directory, trust=trust), directory, progress)
+        """A run directory with the configuration that it was made with, to be read: it may be held by a training."""
+        directory = read_run(path)
+        yield cls(config_of_run(directory, trust=trust), directory, progress)
 
     def make(self, stage: str) -> Any:
         """The artefact of a stage by its name."""

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.wrapper import AbstractWrapper, innermost
 from cooptions.errors import ArtifactError, require
-from cooptions.files import Json, differences, fill, load_tree, save_tree
+from cooptions.files import differences, fill, load_tree, save_tree
 from cooptions.learners.acting import leading_option
 from cooptions.learners.base import LearnerConfig
 from cooptions.learners.learn import Learning, learn_seeds, metric_names, scores_by_metric
@@ -23,10 +23,9 @@ from cooptions.options.sharing.fingerprints import fingerprint
 from cooptions.plots import Rollout, add_captions, frames, save_gif
 from cooptions.plots.canvas import write_canvas
 from cooptions.plots.curves import plot_learning_curves
-from cooptions.runs.config import Config
 from cooptions.runs.presets import LearnerRecipe
 from cooptions.runs.run import Run
-from cooptions.scores.comparison import Row, compare, improvements, markdown_table
+from cooptions.scores.comparison import Row, compare, improvements, markdown_comparison
 from cooptions.scores.statistics import Scores
 from cooptions.training.keys import stage_key
 from cooptions.training.progress import Progress
@@ -158,7 +157,8 @@ def load_team(path: Path | str, env: AbstractEnv | None = None, *, seed: int = 0
     """
     path = Path(path)
     if path.is_dir():
-        return _team_of_run(path, seed, trust)
+        with Run.reopen(path, trust=trust) as run:
+            return team_of_run(run, seed)
     require(env is not None, f"load_team: {path} is a file; give the task that it was learned in as env")
     assert env is not None
     header, arrays = load_tree(path, _Header, trust=trust)
@@ -175,25 +175,16 @@ def load_team(path: Path | str, env: AbstractEnv | None = None, *, seed: int = 0
     return LearnedTeam(env, header.config, policy, scores)
 
 
-def _team_of_run(path: Path, seed: int, trust: bool) -> LearnedTeam:
-    with Run.reopen(path, trust=trust) as run:
-        return team_of_run(run, seed)
-
-
 def team_of_run(run: Run, seed: int) -> LearnedTeam:
-    """What one seed of an open run has learned."""
+    """The team that a seed of a run has learned, counted from 0."""
     config = run.config
     if not run.has("learning"):
         raise ArtifactError(f"{run.directory.path}: nothing was learned here; `cooptions train` does it")
     require(0 <= seed < config.seeds, f"seed must be 0 to {config.seeds - 1}, not {seed}")
     policy, values = run.learning
     task, policy = jax.tree.map(lambda leaf: leaf[seed], (run.task, policy))
-    scores = _scores_of(config, values[seed : seed + 1])
+    scores = config.learning.scores(config.env, config.scenario, values[seed : seed + 1])
     return LearnedTeam(task, config.learning.learner, policy, tuple(scores))
-
-
-def _scores_of(config: Config, values: Any) -> list[Scores]:
-    return config.learning.scores(config.env, config.scenario, values)
 
 
 class _Played(eqx.Module):
@@ -285,7 +276,7 @@ class Comparison:
         return write_canvas(self.figure(), Path(stem))
 
     def __str__(self) -> str:
-        return markdown_table(self.rows) + "\n".join(improvements(list(self.scores)))
+        return markdown_comparison(self.rows) + "\n".join(improvements(list(self.scores)))
 
 
 def compare_teams(teams: Mapping[str, LearnedTeam | list[LearnedTeam]], *, metric: str = "") -> Comparison:
@@ -314,7 +305,7 @@ def _merged(name: str, teams: list[LearnedTeam], metric: str) -> Scores:
     return replace(chosen[0], name=name, values=np.concatenate([each.values for each in chosen]))
 
 
-def _flat(value: Json, field: str = "") -> tuple[tuple[str, str], ...]:
+def _flat(value: Any, field: str = "") -> tuple[tuple[str, str], ...]:
     """A nested description as pairs of plain text."""
     if isinstance(value, dict):
         return tuple(pair for key, item in sorted(value.items()) for pair in _flat(item, f"{field}.{key}".strip(".")))

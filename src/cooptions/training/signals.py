@@ -86,6 +86,9 @@ def obey_signals() -> Iterator[None]:
         say(told)
         os._exit(EXIT_CODE)
 
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     listener = _Listener(interrupt, hear, late)
     try:
         yield

@@ -11,7 +11,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cooptions.discovery.laplacian.base import LAPLACIANS, AbstractLaplacian, Pairs
-from cooptions.errors import require
+from cooptions.errors import LARGEST_BATCH, MOST_FUNCTIONS, require_number, require_whole, require_widths
 from cooptions.training.loop import Metrics
 from cooptions.training.nn import MLP
 
@@ -72,11 +72,13 @@ class Allo(AbstractLaplacian[State, Solution]):
     the first steps bring it to 15, and it then drowns the drawing."""
 
     def __post_init__(self) -> None:
-        for name in ("num_eigenfunctions", "steps", "batch_size"):
-            require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        require_whole("num_eigenfunctions", self.num_eigenfunctions, at_most=MOST_FUNCTIONS)
+        require_whole("steps", self.steps)
+        require_whole("batch_size", self.batch_size, at_most=LARGEST_BATCH)
         for name in ("learning_rate", "dual_rate", "barrier"):
-            require(getattr(self, name) > 0.0, f"{name} must be positive, not {getattr(self, name)}")
-        require(self.barrier_rate >= 0.0, f"barrier_rate must not be negative: {self.barrier_rate}")
+            require_number(name, getattr(self, name), above=0)
+        require_number("barrier_rate", self.barrier_rate, at_least=0)
+        require_widths("hidden", self.hidden)
 
     @property
     def num_steps(self) -> int:

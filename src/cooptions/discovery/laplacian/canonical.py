@@ -21,7 +21,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 from jaxtyping import Array, Float, Int
 
 from cooptions.discovery.laplacian.base import AbstractLaplacian, Pairs
@@ -103,6 +102,8 @@ class References:
 
     @classmethod
     def of(cls, num_features: int, basis: Basis) -> "References":
+        import scipy.linalg  # late: it takes a third of a second
+
         degrees = range(1, MAX_DEGREE + 1)
         most = max(d for d in degrees if d == 1 or math.comb(d + num_features, d) - 1 <= MAX_REFERENCES)
         exponents, blocks, degree, rank = [], [], [], []

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cooptions.discovery.laplacian.base import LAPLACIANS, AbstractLaplacian, Pairs
 from cooptions.discovery.laplacian.moments import slowest
-from cooptions.errors import require
+from cooptions.errors import MOST_FUNCTIONS, WIDEST, require_whole
 from cooptions.training.loop import Metrics
 
 
@@ -32,8 +32,8 @@ class Exact(AbstractLaplacian[Solution, Solution]):
     """Values of z that agree to so many decimals are one."""
 
     def __post_init__(self) -> None:
-        require(self.num_eigenfunctions >= 1, f"num_eigenfunctions must be at least 1, not {self.num_eigenfunctions}")
-        require(self.max_values >= 2, f"max_values must be at least 2, not {self.max_values}")
+        require_whole("num_eigenfunctions", self.num_eigenfunctions, at_most=MOST_FUNCTIONS)
+        require_whole("max_values", self.max_values, at_least=2, at_most=WIDEST)
 
     @property
     def num_steps(self) -> int:

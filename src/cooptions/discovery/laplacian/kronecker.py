@@ -5,13 +5,12 @@ eigenfunctions are products over the agents, and their eigenvalues 1 - lambda mu
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import tyro
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from cooptions.discovery.laplacian.allo import Allo
@@ -19,7 +18,7 @@ from cooptions.discovery.laplacian.base import LAPLACIANS, AbstractLaplacian, Pa
 from cooptions.discovery.laplacian.exact import Exact
 from cooptions.discovery.laplacian.nystrom import Nystrom
 from cooptions.envs.team import Team
-from cooptions.errors import require
+from cooptions.errors import MOST_FUNCTIONS, require, require_whole
 from cooptions.training.loop import Metrics
 
 States = tuple[Any, ...]
@@ -44,12 +43,13 @@ class Kronecker(AbstractLaplacian[States, Products]):
 
     num_eigenfunctions: int = 10
     single: Allo | Nystrom | Exact = field(default_factory=Nystrom)
-    agent_types: Annotated[tuple[int, ...], tyro.conf.Suppress] = (0,)
+    agent_types: tuple[int, ...] = field(default=(0,), metadata={"set_by": "for_team"})
     """Set by `for_team`, like the next."""
-    widths: Annotated[tuple[int, ...], tyro.conf.Suppress] = ()
+    widths: tuple[int, ...] = field(default=(), metadata={"set_by": "for_team"})
     """How many components of z belong to an agent of each type."""
 
     def __post_init__(self) -> None:
+        require_whole("num_eigenfunctions", self.num_eigenfunctions, at_most=MOST_FUNCTIONS)
         possible = (self.single.num_eigenfunctions + 1) ** len(self.agent_types) - 1
         require(
             self.num_eigenfunctions >= 1 and (self.num_eigenfunctions <= possible or not self.widths),

@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from cooptions.discovery.laplacian.base import LAPLACIANS, AbstractLaplacian, Pairs
 from cooptions.discovery.laplacian.moments import moments, slowest
-from cooptions.errors import require
+from cooptions.errors import MOST_FUNCTIONS, WIDEST, require_number, require_whole
 from cooptions.training.loop import Metrics
 
 CANDIDATES = 4096
@@ -37,9 +37,9 @@ class Nystrom(AbstractLaplacian[Solution, Solution]):
     """Width of the bumps, in median distances between landmarks."""
 
     def __post_init__(self) -> None:
-        require(self.num_eigenfunctions >= 1, f"num_eigenfunctions must be at least 1, not {self.num_eigenfunctions}")
-        require(self.num_landmarks >= 2, f"num_landmarks must be at least 2, not {self.num_landmarks}")
-        require(self.bandwidth > 0.0, f"bandwidth must be positive, not {self.bandwidth}")
+        require_whole("num_eigenfunctions", self.num_eigenfunctions, at_most=MOST_FUNCTIONS)
+        require_whole("num_landmarks", self.num_landmarks, at_least=2, at_most=WIDEST)
+        require_number("bandwidth", self.bandwidth, above=0)
 
     @property
     def num_steps(self) -> int:

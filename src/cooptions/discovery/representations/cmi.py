@@ -29,7 +29,7 @@ from cooptions.discovery.representations.n_distance import (
 )
 from cooptions.discovery.walks import Dataset, sample_transitions
 from cooptions.envs.team import Team
-from cooptions.errors import require
+from cooptions.errors import require_whole
 from cooptions.training.loop import Metrics
 from cooptions.training.nn import MLP
 
@@ -56,7 +56,7 @@ class Cmi(AbstractNDistance[CmiState]):
     steps: int = 6000
 
     def __post_init__(self) -> None:
-        require(self.steps >= 1, f"representation.steps must be at least 1, not {self.steps}")
+        require_whole("representation.steps", self.steps)
 
     @classmethod
     def paper(cls, domain: Domain = "lbf") -> "Cmi":

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from cooptions.discovery.representations.distance import Encoder, fill_lacking, mrn
 from cooptions.envs.team import Team
-from cooptions.errors import require
+from cooptions.errors import require_number, require_whole, require_widths
 from cooptions.training.nn import MLP
 
 FALL = 0.2, 0.6
@@ -38,9 +38,11 @@ class CmiConfig:
     hidden: tuple[int, ...] = (128, 128)
 
     def __post_init__(self) -> None:
-        require(self.weight >= 0.0, f"cmi.weight must not be negative, not {self.weight}")
-        require(self.first_weight > 0.0, f"cmi.first_weight must be positive, not {self.first_weight}")
-        require(self.num_neighbours >= 1, f"cmi.num_neighbours must be at least 1, not {self.num_neighbours}")
+        require_number("cmi.weight", self.weight, at_least=0)
+        require_number("cmi.first_weight", self.first_weight, above=0)
+        require_number("cmi.learning_rate", self.learning_rate, at_least=0)
+        require_whole("cmi.num_neighbours", self.num_neighbours)
+        require_widths("cmi.hidden", self.hidden)
 
     @property
     def penalised(self) -> bool:

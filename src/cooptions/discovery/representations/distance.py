@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.discovery.walks import Dataset, sample_futures
 from cooptions.envs.team import Team
-from cooptions.errors import require
+from cooptions.errors import WIDEST, require, require_number, require_whole, require_widths
 from cooptions.training.nn import MLP
 
 
@@ -41,9 +41,11 @@ class DistanceConfig:
     """Whether the learning rate falls to 0 along a cosine; the paper keeps it constant."""
 
     def __post_init__(self) -> None:
-        require(0.0 < self.discount < 1.0, f"distance.discount must lie between 0 and 1, not {self.discount}")
-        require(self.num_pairs >= 2, f"distance.num_pairs must be at least 2, not {self.num_pairs}")
-        require(self.head_size >= 1, f"distance.head_size must be at least 1, not {self.head_size}")
+        require_number("distance.discount", self.discount, above=0, below=1)
+        require_number("distance.learning_rate", self.learning_rate, at_least=0)
+        require_whole("distance.num_pairs", self.num_pairs, at_least=2, at_most=WIDEST)
+        require_whole("distance.head_size", self.head_size, at_most=WIDEST)
+        require_widths("distance.hidden", self.hidden)
         require(self.norm in (1, 2), f"distance.norm must be 1 or 2, not {self.norm}")
 
     def adam(self, num_steps: int) -> optax.GradientTransformation:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, Shaped
 
 from cooptions.discovery.representations.distance import Embedding, SuccessorDistance, mrn
 from cooptions.envs.team import Team
-from cooptions.errors import require
+from cooptions.errors import LARGEST_BATCH, require, require_whole, require_widths
 from cooptions.training.nn import MLP
 
 
@@ -30,7 +30,8 @@ class FermatConfig:
 
     def __post_init__(self) -> None:
         require(self.power in (1, 2), f"fermat.power must be 1 or 2, not {self.power}")
-        require(self.batch >= 1, f"fermat.batch must be at least 1, not {self.batch}")
+        require_whole("fermat.batch", self.batch, at_most=LARGEST_BATCH)
+        require_widths("fermat.hidden", self.hidden)
 
 
 class FermatEncoder(eqx.Module):

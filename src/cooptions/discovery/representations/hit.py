@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 from cooptions.discovery.representations.base import REPRESENTATIONS, AbstractRepresentation
 from cooptions.discovery.walks import Dataset
 from cooptions.envs.team import Team
-from cooptions.errors import require
+from cooptions.errors import LARGEST_BATCH, require_number, require_whole, require_widths
 from cooptions.training.loop import Metrics
 from cooptions.training.nn import MLP
 from cooptions.types import Feature
@@ -62,10 +62,13 @@ class Hit(AbstractRepresentation[HitState]):
     hidden: tuple[int, ...] = (128, 128)
 
     def __post_init__(self) -> None:
-        require(0.0 < self.discount < 1.0, f"representation.discount must lie between 0 and 1, not {self.discount}")
-        require(self.cap > 0.0, f"representation.cap must be positive, not {self.cap}")
-        for name in ("num_bins", "steps_ahead", "batch", "steps"):
-            require(getattr(self, name) >= 1, f"representation.{name} must be at least 1, not {getattr(self, name)}")
+        require_number("representation.discount", self.discount, above=0, below=1)
+        require_number("representation.cap", self.cap, above=0)
+        require_number("representation.learning_rate", self.learning_rate, at_least=0)
+        for name in ("num_bins", "steps_ahead", "batch"):
+            require_whole(f"representation.{name}", getattr(self, name), at_most=LARGEST_BATCH)
+        require_whole("representation.steps", self.steps)
+        require_widths("representation.hidden", self.hidden)
 
     @property
     def num_steps(self) -> int:

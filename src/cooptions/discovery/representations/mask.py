@@ -26,7 +26,7 @@ from cooptions.discovery.representations.distance import (
 )
 from cooptions.discovery.walks import Dataset
 from cooptions.envs.team import Team
-from cooptions.errors import require
+from cooptions.errors import LARGEST_BATCH, require_whole
 from cooptions.training.loop import Metrics
 from cooptions.training.nn import MLP
 from cooptions.types import Feature
@@ -81,10 +81,8 @@ class Mask(AbstractRepresentation[MaskState]):
     """Where the Fermat value of a continuous feature is searched, besides the agents' own values."""
 
     def __post_init__(self) -> None:
-        require(self.steps >= 1, f"representation.steps must be at least 1, not {self.steps}")
-        require(
-            self.num_candidates >= 2, f"representation.num_candidates must be at least 2, not {self.num_candidates}"
-        )
+        require_whole("representation.steps", self.steps)
+        require_whole("representation.num_candidates", self.num_candidates, at_least=2, at_most=LARGEST_BATCH)
 
     @property
     def num_steps(self) -> int:

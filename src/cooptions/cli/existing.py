@@ -1,0 +1,44 @@
+"""Run directories that are there already: read without a lock, and never made."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from cooptions.errors import ArtifactError, ConfigError
+from cooptions.options.train import recipe
+from cooptions.runs.config import Config, config_of_run
+from cooptions.runs.directory import read_run
+from cooptions.runs.recipe import NAME, apply_recipe, read_recipe
+from cooptions.runs.run import Run
+from cooptions.training.progress import Progress
+
+
+def require_run(command: str, path: Path) -> None:
+    """Refuse a place that holds no run."""
+    if not any((path / name).is_file() for name in ("config.json", "manifest.json")):
+        raise ConfigError(f"{command}: {path} is not a run directory; `cooptions discover SCENARIO` makes one")
+
+
+def reopened(command: str, path: Path, progress: Progress | None = None, *, trust: bool = False) -> Run:
+    """A run as it was configured, to be read. Code from outside that its files name is only imported if trusted."""
+    require_run(command, path)
+    progress = progress or Progress.silent()
+    directory = read_run(path, progress.warn)
+    return Run(config_of_run(directory, trust=trust), directory, progress)
+
+
+def configuration_with_options(path: Path, *, trust: bool = False) -> Config:
+    """What a run directory was made with; options that it has none of yet are to be trained as we recommend."""
+    run = reopened("options", path, trust=trust)
+    known = run.directory.configs
+    if "spectrum" not in known:
+        raise ArtifactError(
+            f"{path}: nothing was discovered here: `cooptions discover SCENARIO --out {path}` comes first"
+        )
+    config = run.config if "options" in known else replace(run.config, options=recipe("ours", run.config.env))
+    return config if "learning" in known else _as_to_be_learned(config, path / NAME, trust)
+
+
+def _as_to_be_learned(config: Config, file: Path, trust: bool) -> Config:
+    """The configuration with what `run.yaml` says of learning, which no stage here depends on yet."""
+    learning = read_recipe(file).get("learning") if file.exists() else None
+    return config if learning is None else apply_recipe(config, {"learning": learning}, file, trust=trust)
