@@ -123,9 +123,7 @@ class AbstractEnv(abc.ABC, Generic[State]):
     @abc.abstractmethod
     def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]: ...
 
-    def reset_to(
-        self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray
-    ) -> tuple[State, TimeStep]:
+    def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
         """Like `reset`, with the agents in these states: everything else is as `reset` draws it.
 
         Optional, and called outside of `jax.jit`: it refuses states that no agents can be in. An option is played from

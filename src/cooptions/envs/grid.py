@@ -124,9 +124,7 @@ class Grid(AbstractEnv[State]):
         """The state at the start of an episode with the agents here."""
         return State(position, jnp.int32(0))
 
-    def reset_to(
-        self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray
-    ) -> tuple[State, TimeStep]:
+    def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
         require_on_axes(self.features, agent_states)
         drawn, _ = self.reset(key)
         position = np.where(self.agent_features, agent_states, drawn.position).astype(np.int32)

@@ -104,9 +104,7 @@ class Overcooked(AbstractEnv[Kitchen]):
         state = Kitchen(inner=inner, deliveries=jnp.int32(0))
         return state, restart(self._stack(observations), self._action_mask, num_scores=1)
 
-    def reset_to(
-        self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray
-    ) -> tuple[Kitchen, TimeStep]:
+    def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[Kitchen, TimeStep]:
         """Cooks that lack a coordinate stand as near as they can to where `reset` puts them."""
         require_on_axes(self.features, agent_states)
         column = {feature.name: agent_states[:, i].astype(int) for i, feature in enumerate(self.features)}

@@ -74,7 +74,9 @@ def one_page(data: dict[str, Any]) -> str:
     page = page.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy}')
     page = page.replace('<link rel="stylesheet" href="style.css">', f"<style>\n{files['style.css']}</style>")
     page = page.replace('<script type="module" src="main.js"></script>\n', "")
-    inside = f'<script type="application/json" id="exported">{held}</script>\n<script type="module">\n{script}</script>\n'
+    inside = (
+        f'<script type="application/json" id="exported">{held}</script>\n<script type="module">\n{script}</script>\n'
+    )
     return page.replace("</body>", f"{inside}</body>")
 
 

@@ -30,9 +30,7 @@ class Lens:
         """All eigenfunctions at one joint state, with what all have in common done beforehand."""
         return self.found.evaluator()
 
-    def maps(
-        self, agent_states: Float[np.ndarray, "agent feature"], agent: int
-    ) -> Float[np.ndarray, "k row column"]:
+    def maps(self, agent_states: Float[np.ndarray, "agent feature"], agent: int) -> Float[np.ndarray, "k row column"]:
         """Every eigenfunction as one agent moves over all cells; NaN where there is a wall."""
         return self.board.spread(np.asarray(_values(self.evaluate, self.board.sweep(agent_states, agent))))
 

@@ -133,9 +133,7 @@ class Foraging(AbstractEnv[State]):
         level = jax.random.randint(level_key, (self.num_agents,), 1, self.max_level + 1)
         return self.begin(agents, level, apples, self.draw_apple_levels(level, key=apple_key))
 
-    def reset_to(
-        self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray
-    ) -> tuple[State, TimeStep]:
+    def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
         require_on_axes(self.features, agent_states)
         position, (drawn, _) = agent_states.astype(np.int32), self.reset(key)
         require_apart(position)
