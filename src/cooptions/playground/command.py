@@ -33,7 +33,7 @@ class PlayArguments:
     port: int = 0
     """The port to listen at; 0 takes a free one."""
     browser: bool = True
-    """Open the page in the browser."""
+    """Do not open the page in the browser."""
     export: Path | None = None
     """Write the first run named as one self-contained HTML file instead, with what can be worked out beforehand."""
     trust: bool = False
