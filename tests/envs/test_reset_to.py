@@ -1,6 +1,7 @@
 """Episodes that begin with the agents where one wants them."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -35,7 +36,7 @@ def test_the_agents_are_where_they_are_wanted(name, states):
     env = make_env(name)
     state, timestep = env.reset_to(np.array(states, np.float32), KEY)
     np.testing.assert_array_equal(env.agent_states(state), states)
-    after, _ = env.step(state, np.full(env.num_agents, env.noop), KEY)
+    after, _ = env.step(state, jnp.full(env.num_agents, env.noop), KEY)
     np.testing.assert_array_equal(np.asarray(env.agent_states(after))[:, :1], np.array(states)[:, :1])
     assert timestep.action_mask.shape == (env.num_agents, env.num_actions)
 

@@ -74,10 +74,8 @@ def one_page(data: dict[str, Any]) -> str:
     page = page.replace('<meta charset="utf-8">', f'<meta charset="utf-8">\n{policy}')
     page = page.replace('<link rel="stylesheet" href="style.css">', f"<style>\n{files['style.css']}</style>")
     page = page.replace('<script type="module" src="main.js"></script>\n', "")
-    inside = (
-        f'<script type="application/json" id="exported">{held}</script>\n<script type="module">\n{script}</script>\n'
-    )
-    return page.replace("</body>", f"{inside}</body>")
+    held = f'<script type="application/json" id="exported">{held}</script>'
+    return page.replace("</body>", f'{held}\n<script type="module">\n{script}</script>\n</body>')
 
 
 def _inlined(module: str) -> str:

@@ -36,7 +36,7 @@ class Lens:
 
     def along(self, agent_states: Float[np.ndarray, "time agent feature"]) -> list[dict[str, Any]]:
         """Values, n-distances and the Fermat state of several joint states."""
-        values, z, fermat = _told(self.found, self.evaluate, agent_states.astype(np.float32))
+        values, z, fermat = jax.device_get(_told(self.found, self.evaluate, agent_states.astype(np.float32)))
         rows = []
         for time in range(len(agent_states)):
             row = {"values": numbers(values[time]), "z": numbers(z[time])}
@@ -47,7 +47,7 @@ class Lens:
     def scales(self) -> dict[str, list[float]]:
         """How large eigenfunctions and n-distances are where agents stand anywhere."""
         states = self.board.random_states(NUM_SAMPLES, np.random.default_rng(0))
-        values, z, _ = _told(self.found, self.evaluate, states)
+        values, z, _ = jax.device_get(_told(self.found, self.evaluate, states))
         high = np.percentile(np.abs(values), 98, axis=0)
         return {"values": numbers(np.maximum(high, 1e-6)), "z": numbers(np.maximum(np.abs(z).max(axis=0), 1e-6))}
 

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -26,6 +26,15 @@ from cooptions.runs.team import team_of_run
 
 RUNS = Path("runs")
 """Where runs are looked for if none is named."""
+
+
+@runtime_checkable
+class Subject(Protocol):
+    """Something to open."""
+
+    def open(self) -> Scene: ...
+
+    def describe(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -80,7 +89,7 @@ class SharedSet:
 class Library:
     """Scenes by number, opened when they are first asked for."""
 
-    subjects: tuple[SeedOfRun | SharedSet, ...]
+    subjects: tuple[Subject, ...]
     lock: threading.Lock = field(default_factory=threading.Lock)
     """One thing is worked out at a time: two cores have enough to do."""
     opened: dict[int, Scene] = field(default_factory=dict)
@@ -123,7 +132,7 @@ def _read(path: Path, trust: bool) -> Run:
     return Run(config_of_run(directory, trust=trust), directory)
 
 
-def _subjects(path: Path, scenario: str, trust: bool) -> list[SeedOfRun | SharedSet]:
+def _subjects(path: Path, scenario: str, trust: bool) -> list[Subject]:
     if (path / DESCRIPTION).exists():
         return [_shared(path, scenario)]
     run = _read(path, trust)
@@ -133,7 +142,7 @@ def _subjects(path: Path, scenario: str, trust: bool) -> list[SeedOfRun | Shared
     return [SeedOfRun(path, seed, trust) for seed in range(seeds)]
 
 
-def _shared(path: Path, scenario: str) -> SeedOfRun | SharedSet:
+def _shared(path: Path, scenario: str) -> Subject:
     """An option set. One that lies in its run is shown with what was discovered there."""
     run = path.resolve().parent.parent
     if not scenario and path.resolve().parent.name == SETS and (run / "config.json").exists():

@@ -81,11 +81,10 @@ class Scene:
         last = np.where(members & bool(done.terminated), self.env.num_actions, self.env.noop)
         actions = np.concatenate([done.actions[:length], last[None]])
         steps = self._along(done.agent_states)[: length + 1]
+        names = (*self.env.action_names, "")
         for step, row in zip(steps, actions.tolist(), strict=True):
             step["votes"] = [action == self.env.num_actions for action in row]
-            step["actions"] = [
-                "" if action == self.env.num_actions else self.env.action_names[action] for action in row
-            ]
+            step["actions"] = [names[action] for action in row]
         shown = scenery(self.env, jax.tree.map(lambda leaf: leaf[: length + 1], done.states))
         over = "step limit" if length == self.options.max_steps else "the episode ended"
         return {"steps": steps, "ended": "the team" if done.terminated else over, "scenery": shown}

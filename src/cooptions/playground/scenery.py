@@ -45,11 +45,14 @@ def grid_shares_cells(env: Grid) -> bool:
 @scenery.register(Foraging)
 def foraging_scenery(env: Foraging, states: ForagingState) -> dict[str, Any]:
     """Apples with their levels, those that are not eaten yet, for each step; and the agents' levels."""
-    places, levels = np.asarray(states.apple_position), np.asarray(states.apple_level)
-    left = ~np.asarray(states.eaten)
+    places, levels = np.asarray(states.apple_position).tolist(), np.asarray(states.apple_level).tolist()
     apples = [
-        [{"row": int(row), "column": int(column), "level": int(level)} for (row, column), level in zip(p[k], n[k])]
-        for p, n, k in zip(places, levels, left, strict=True)
+        [
+            {"row": row, "column": column, "level": level}
+            for (row, column), level, eaten in zip(*step, strict=True)
+            if not eaten
+        ]
+        for step in zip(places, levels, np.asarray(states.eaten).tolist(), strict=True)
     ]
     return {"apples": apples, "levels": np.asarray(states.level)[0].tolist()}
 
