@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cooptions.envs.base import FAMILIES, AbstractEnv
+from cooptions.envs.base import FAMILIES, AbstractEnv, require_apart, require_on_axes
 from cooptions.errors import ConfigError, require
 from cooptions.files import digest
 from cooptions.types import Feature, TimeStep, restart
@@ -123,6 +123,17 @@ class Grid(AbstractEnv[State]):
     def place(self, position: Int[Array, "agent 2"]) -> State:
         """The state at the start of an episode with the agents here."""
         return State(position, jnp.int32(0))
+
+    def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
+        require_on_axes(self.features, agent_states)
+        drawn, _ = self.reset(key)
+        position = np.where(self.agent_features, agent_states, drawn.position).astype(np.int32)
+        for agent, (x, y) in enumerate(position.tolist()):
+            require(bool(self.free[x, y]), f"agent {agent + 1}: there is a wall at x {x}, y {y}")
+        if self.collisions:
+            require_apart(position)
+        state = self.place(jnp.asarray(position))
+        return state, restart(self.observe(state), self.action_mask(state), len(self.score_names))
 
     def step(self, state: State, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
         target = state.position + jnp.asarray(MOVES)[action]

@@ -30,7 +30,10 @@ from cooptions.training.progress import Progress
 
 @dataclass(frozen=True)
 class OptionsConfig:
-    """How options are trained; `paper` presets hold the paper's table, the defaults what we measured to work."""
+    """How options are trained. The defaults are what we measured to work.
+
+    options = co.train_options(env, found, co.OptionsConfig(max_steps=20), key=key)
+    """
 
     learner: QConfig = field(
         default_factory=lambda: QConfig(discount=0.9, fixed_last=True, batch=256, capacity=20_000, anneal=True)
