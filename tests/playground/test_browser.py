@@ -41,6 +41,7 @@ def address(library):
 
 @pytest.fixture(scope="module")
 def browser():
+    sync_api.expect.set_options(timeout=SECONDS * 1000)
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
