@@ -249,6 +249,14 @@ def test_pace_is_what_one_agents_move_changes(config):
     np.testing.assert_allclose(tasks.pace[0], unit * np.sqrt(2 / 5), rtol=0.05)
 
 
+def test_costs_may_be_in_units_of_reward(config):
+    tasks = make_tasks(replace(config, cost_unit="reward", step_cost=0.25, effort=0.0, scale="variance"))
+    np.testing.assert_array_equal(tasks.pace, np.ones((1, 4)))
+    state, _ = one(tasks, 0).reset(jax.random.key(0))
+    _, timestep = one(tasks, 0).step(state, jnp.array([0, 0]), jax.random.key(1))
+    assert float(timestep.reward) == pytest.approx(-0.25)
+
+
 def test_starts_differ_and_are_where_random_play_leads():
     begun = collect_starts(Grid(height=9, width=9, num_agents=2), 200, 10, key=jax.random.key(0))
     assert isinstance(begun, Runners)
@@ -281,7 +289,8 @@ def test_the_papers_recipe_is_its_table():
 @pytest.mark.parametrize("config", RECIPES["paper"])
 def test_the_papers_recipe_has_nothing_of_ours(config):
     assert (config.max_steps, config.epsilon, config.scale) == (50, 0.05, "variance")
-    assert (config.step_cost, config.effort, config.margin, config.still_ends) == (0.0, 0.0, 0.0, False)
+    assert (config.step_cost, config.cost_unit) == (0.1, "reward")  # docs/findings/paper-options.md
+    assert (config.effort, config.margin, config.still_ends) == (0.0, 0.0, False)
     assert (config.learner.discount, config.learner.fixed_last, config.learner.double) == (0.99, False, False)
 
 

@@ -34,22 +34,34 @@ LONGEST_EPISODE = 10_000
 
 
 def iql(**fields: Any) -> LearnerRecipe:
-    """Independent Q-learning by the paper's table; `fields` change it: `co.iql(steps=1_000_000)`."""
+    """Independent Q-learning with the paper's settings; `fields` change them.
+
+    team = co.learn(task, co.iql(steps=1_000_000), key=key)
+    """
     return LearnerRecipe("iql", tuple(fields.items()))
 
 
 def vdn(**fields: Any) -> LearnerRecipe:
-    """Q-learning of the sum of the agents' values; `fields` change its table."""
+    """Q-learning whose team value is the sum of the agents' values; `fields` change its settings.
+
+    team = co.learn(task, co.vdn(steps=1_000_000), key=key)
+    """
     return LearnerRecipe("vdn", tuple(fields.items()))
 
 
 def ippo(**fields: Any) -> LearnerRecipe:
-    """Independent PPO; `fields` change its table."""
+    """Independent PPO: the critic sees what its agent sees; `fields` change its settings.
+
+    team = co.learn(task, co.ippo(steps=1_000_000), key=key)
+    """
     return LearnerRecipe("ippo", tuple(fields.items()))
 
 
 def mappo(**fields: Any) -> LearnerRecipe:
-    """PPO whose critic sees the whole team; `fields` change its table: `co.mappo(steps=1_000_000)`."""
+    """PPO whose critic sees the whole team; `fields` change its settings.
+
+    team = co.learn(task, co.mappo(steps=1_000_000), key=key)
+    """
     return LearnerRecipe("mappo", tuple(fields.items()))
 
 
@@ -68,6 +80,7 @@ class LearnedTeam:
     """A team that has learned a task.
 
     team = co.learn(task, co.mappo(steps=1_000_000), key=key)
+    assert isinstance(team, co.LearnedTeam)
     team.play(gif="team.gif")
     team.save("team.safetensors")
     """
@@ -150,10 +163,10 @@ def learn(
 
 
 def load_team(path: Path | str, env: AbstractEnv | None = None, *, seed: int = 0, trust: bool = False) -> LearnedTeam:
-    """A learned team: from a file that `save` wrote, for its task, or from a run directory, which knows its own.
+    """A learned team: from a file that `save` wrote, or from a run directory. A file needs its task as `env`.
 
-    team = co.load_team("runs/quick")
-    team.play(gif="quick.gif")
+    team.save("team.safetensors")
+    again = co.load_team("team.safetensors", task)
     """
     path = Path(path)
     if path.is_dir():
@@ -202,30 +215,40 @@ def play_episode(team: LearnedTeam, key: PRNGKeyArray) -> Episode:
     """Let the team play until its episode ends."""
     env, learner = team.env, team.config.build()
     start_key, play_key = jax.random.split(key)
-    state, timestep = jax.jit(lambda key: env.reset(key))(start_key)
+    state, timestep = _begin(env, start_key)
     memory = learner.init_memory(env, 1)
-
-    @jax.jit
-    def step(memory: Any, state: Any, timestep: Any, time: Array) -> Any:
-        action_key, step_key = jax.random.split(jax.random.fold_in(play_key, time))
-        one = jax.tree.map(lambda leaf: leaf[None], timestep)
-        memory, action = learner.act(team.policy, memory, one, (time == 0)[None], key=action_key)
-        state, timestep = env.step(state, action[0], step_key)
-        option = leading_option(jax.tree.map(lambda leaf: leaf[None], timestep))[0]
-        inner = inner_state(env, state)
-        kept = _Played(inner, env.agent_states(state), action[0], timestep.reward, option, timestep.last)
-        return memory, state, timestep, kept
-
     begun = inner_state(env, state), env.agent_states(state)
     played: list[_Played] = []
     while not played or not (bool(played[-1].last) or len(played) >= LONGEST_EPISODE):
-        memory, state, timestep, kept = step(memory, state, timestep, jnp.int32(len(played)))
+        time = jnp.int32(len(played))
+        memory, state, timestep, kept = _go_on(env, team.policy, (memory, state, timestep), time, play_key, learner)
         played.append(jax.device_get(kept))
     whole = jax.tree.map(lambda *leaves: np.stack(leaves), *played)
     states = jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), begun[0], whole.state)
     places = np.concatenate([np.asarray(begun[1])[None], whole.agent_states])
     rollout = Rollout(states, places, whole.action, np.asarray(len(played)))
     return Episode(rollout, whole.reward, tuple(option_names(env)[option] for option in whole.option.tolist()))
+
+
+@eqx.filter_jit
+def _begin(env: AbstractEnv, key: PRNGKeyArray) -> Any:
+    return env.reset(key)
+
+
+@eqx.filter_jit
+def _go_on(
+    env: AbstractEnv, policy: Any, now: tuple[Any, Any, Any], time: Array, key: PRNGKeyArray, learner: Any
+) -> tuple[Any, Any, Any, _Played]:
+    """One step of a team. Episodes of one team share the program."""
+    memory, state, timestep = now
+    action_key, step_key = jax.random.split(jax.random.fold_in(key, time))
+    one = jax.tree.map(lambda leaf: leaf[None], timestep)
+    memory, action = learner.act(policy, memory, one, (time == 0)[None], key=action_key)
+    state, timestep = env.step(state, action[0], step_key)
+    option = leading_option(jax.tree.map(lambda leaf: leaf[None], timestep))[0]
+    inner = inner_state(env, state)
+    kept = _Played(inner, env.agent_states(state), action[0], timestep.reward, option, timestep.last)
+    return memory, state, timestep, kept
 
 
 def inner_state(env: AbstractEnv, state: Any) -> Any:
@@ -274,7 +297,8 @@ def compare_teams(teams: Mapping[str, LearnedTeam | list[LearnedTeam]], *, metri
 
     Each name stands for a team, or for several that differ by their seed. Intervals need two or more.
 
-        print(co.compare({"mappo": [a, b, c], "mappo+hit": [d, e, f]}))
+        teams = [co.learn(task, co.mappo(steps=1_000_000), key=key) for key in jax.random.split(key, 2)]
+        print(co.compare({"mappo+hit": teams}))
     """
     require(len(teams) > 0, "compare: name at least one team")
     merged = tuple(_merged(name, team if isinstance(team, list) else [team], metric) for name, team in teams.items())
