@@ -65,8 +65,8 @@ class OptionsConfig:
     """How long that play lasts at most."""
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "num_starts", "start_steps"):
-            require_whole(f"options.{name}", getattr(self, name))
+        for name, least in (("max_steps", 1), ("num_starts", 1), ("start_steps", 0)):
+            require_whole(f"options.{name}", getattr(self, name), at_least=least)
         for name in ("step_cost", "effort", "margin"):
             require_number(f"options.{name}", getattr(self, name), at_least=0)
         require_number("options.epsilon", self.epsilon, at_least=0, at_most=1)
