@@ -73,7 +73,7 @@ def _views(page: Page, name: str) -> None:
 def _save(page: Page, name: str) -> None:
     page.wait_for_timeout(900)
     shot = Image.open(io.BytesIO(page.screenshot(full_page=page.viewport_size["width"] < 500)))
-    shot.convert("RGB").quantize(128, dither=Image.Dither.NONE).save(OUT / name, optimize=True)
+    shot.convert("RGB").save(OUT / name, optimize=True)
     print(OUT / name, (OUT / name).stat().st_size)
 
 
