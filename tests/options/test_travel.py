@@ -83,4 +83,5 @@ def test_gathering_and_spreading_do_what_they_say_everywhere(scenario, saved):
     assert spread >= 1.5 * start
     ended = np.asarray(followed.terminated) | (np.asarray(followed.length) < 20)  # having met ends the meeting task
     assert ended.mean(axis=1).min() >= (0.6 if scenario.startswith("lbf") else 0.9)
-    assert env.num_actions == 5 or (np.asarray(followed.actions) != 5).all(), "no option loads an apple"
+    loads = np.asarray(followed.actions) == 5
+    assert env.num_actions == 5 or loads.mean() < 0.02, "apples are loaded by exploration alone, if at all"

@@ -65,8 +65,8 @@ class OptionsConfig:
     """How long that play lasts at most."""
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "num_starts", "start_steps"):
-            require_whole(f"options.{name}", getattr(self, name))
+        for name, least in (("max_steps", 1), ("num_starts", 1), ("start_steps", 0)):
+            require_whole(f"options.{name}", getattr(self, name), at_least=least)
         for name in ("step_cost", "effort", "margin"):
             require_number(f"options.{name}", getattr(self, name), at_least=0)
         require_number("options.epsilon", self.epsilon, at_least=0, at_most=1)
@@ -93,8 +93,8 @@ PAPER = OptionsConfig(
     margin=0.0,
     still_ends=False,
 )
-"""The paper's table for Level-Based Foraging, and a step cost, which the table does not have. Without one, options never
-end; with 0.1 standard deviations of e they do: docs/findings/paper-options.md."""
+"""The paper's table for Level-Based Foraging, and a step cost, which the table does not have. Without one, options
+never end; with 0.1 standard deviations of e they do: docs/findings/paper-options.md."""
 PAPER_FOR_PICTURES = replace(PAPER, sight="observation", learner=replace(_PICTURES, double=False))
 """The paper's table for Overcooked, whose networks have convolutions."""
 
