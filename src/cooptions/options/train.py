@@ -93,8 +93,8 @@ PAPER = OptionsConfig(
     margin=0.0,
     still_ends=False,
 )
-"""The paper's table for Level-Based Foraging, and a step cost, which the table does not have. Without one, options never
-end; with 0.1 standard deviations of e they do: docs/findings/paper-options.md."""
+"""The paper's table for Level-Based Foraging, and a step cost, which the table does not have. Without one, options
+never end; with 0.1 standard deviations of e they do: docs/findings/paper-options.md."""
 PAPER_FOR_PICTURES = replace(PAPER, sight="observation", learner=replace(_PICTURES, double=False))
 """The paper's table for Overcooked, whose networks have convolutions."""
 
