@@ -29,7 +29,7 @@ scenarios: ["grid-5x5-2p,task=meet"]
 methods: [iql]
 seeds: 8
 block: 1
-steps: 50_000
+steps: 20_000
 set:
   learning: {evaluations: 5, episodes: 16}
   learning.learner: {num_envs: 16, batch: 32, capacity: 5000, learning_starts: 1000}

@@ -26,7 +26,7 @@ from cooptions.runs.presets import learning
 from cooptions.runs.run import Run
 from cooptions.runs.stages import stage_configs
 
-QUICK = Hit(steps=60, hidden=(16,), batch=64)
+QUICK = Hit(steps=300, hidden=(16,), batch=128)
 FEW = Nystrom(num_eigenfunctions=2, num_landmarks=30)
 TINY = NetworkConfig(hidden=(8,))
 TRANSITIONS = 2_000
@@ -79,7 +79,7 @@ def save_run(path, found):
         walk=WalkConfig(transitions=TRANSITIONS, num_envs=20),
         representation=QUICK,
         laplacian=FEW,
-        options=replace(OURS, max_steps=12, learner=training),
+        options=replace(OURS, max_steps=12, still_ends=False, learner=training),
         learning=replace(ours, learner=learner, evaluations=2, episodes=2),
     )
     lead = partial(jax.tree.map, lambda leaf: leaf[None])

@@ -41,6 +41,7 @@ def address(library):
 
 @pytest.fixture(scope="module")
 def browser():
+    sync_api.expect.set_options(timeout=SECONDS * 1000)
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
@@ -143,8 +144,9 @@ def test_play_moves_the_agents_and_steps_go_both_ways(address, visit):
         page.click(f"[data-option='{option}']")
         before = places(page)
         page.click("#play")
-        sync_api.expect(page.locator("#step-text")).to_have_text(re.compile(r"^\d+ / [1-9]"))
-        page.click("#last")
+        sync_api.expect(page.locator("#step-text")).to_have_text(re.compile(r"/ [1-9]|ends at once"))
+        if page.locator("#last").is_enabled():
+            page.click("#last")
         if places(page) != before:
             break
     assert places(page) != before
@@ -202,4 +204,4 @@ def test_an_exported_page_answers_as_the_server_does(run_path, library, visit, t
     np.testing.assert_allclose(shown, scene.look(states, 0)["values"], atol=0.08)
     page.click("#tab-options")
     page.click("#play")
-    sync_api.expect(page.locator("#step-text")).to_have_text(re.compile(r"/ [1-9]"))
+    sync_api.expect(page.locator("#step-text")).to_have_text(re.compile(r"/ [1-9]|ends at once"))

@@ -19,6 +19,7 @@ def test_maps_are_the_eigenfunctions_where_an_agent_would_stand(grid_scene):
     found = grid_scene.lens.found
     maps = np.array(grid_scene.look(STATES, 1)["maps"], np.float32)
     assert maps.shape == (2, 6, 6)
+    assert maps.std() > 0.1
     joint = np.array([[[0, 1], [row, column]] for row in range(6) for column in range(6)], np.float32)
     np.testing.assert_allclose(maps.reshape(2, -1).T, found.at(joint), rtol=1e-3, atol=1e-4)
 

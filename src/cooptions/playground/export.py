@@ -109,7 +109,7 @@ def _sums(found: Discovered, board: Board) -> dict[str, Any]:
     points = POINTS[z.shape[1]]
     axes = [np.linspace(0.0, top, points) for top in high]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, z.shape[1]).astype(np.float32)
-    of_z = jax.jit(jax.vmap(lambda z: found.discovery.of_encoded(lambda z: z, found.spectrum, z)))
+    of_z = jax.jit(jax.vmap(lambda z: found.discovery.of_z(found.spectrum, z)))
     distances = np.asarray(table.distances)
     unit = float(distances.max()) / 65535
     return {

@@ -91,10 +91,11 @@ async def _body(request: Request) -> bytes:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
+    status, reason = 400, str(error)
     if isinstance(error, HTTPException):
         status, reason = error.status_code, error.detail
-    else:
-        status, reason = error.status if isinstance(error, Refused) else 400, str(error)
+    elif isinstance(error, Refused):
+        status = error.status
     log.warning("%s refused (%d): %s", request.method[:10], status, reason)
     return _json(status, {"error": reason})
 

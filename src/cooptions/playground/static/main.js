@@ -123,8 +123,8 @@ async function playOrPause() {
       now.track = await source.ask("play", fields);
       player.set(now.track.steps.length - 1);
     });
-    if (!now.track) return show();
-    if (player.count === 0) return show();
+    if (now.track && player.count === 0) $("step-text").textContent = "ends at once";
+    if (!player.count) return show();
   }
   player.play();
 }
