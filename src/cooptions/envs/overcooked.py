@@ -1,5 +1,6 @@
 """Overcooked: JaxMARL's dynamics behind our interface."""
 
+import dataclasses
 import difflib
 import warnings
 from dataclasses import dataclass
@@ -119,7 +120,8 @@ class Overcooked(AbstractEnv[Kitchen]):
         maze[before[:, 1] + top, before[:, 0] + left] = (OBJECT_TO_INDEX["empty"], 0, 0)
         drawn[:, 2] = facing
         maze[position[:, 1] + top, position[:, 0] + left] = drawn
-        inner = inner.replace(
+        inner = dataclasses.replace(
+            inner,
             agent_pos=jnp.asarray(position, inner.agent_pos.dtype),
             agent_dir=DIR_TO_VEC[facing],
             agent_dir_idx=jnp.asarray(facing, inner.agent_dir_idx.dtype),
