@@ -2,12 +2,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test test-all lint clean
+.PHONY: demo test test-all lint docs clean
 
+# Four agents learn to meet, with joint options and without: three teams each, about five minutes on two cores.
 demo: $(READY)
-	$(BIN)/cooptions run quick --out runs/demo
-	$(BIN)/cooptions train quick --method iql --out runs/demo-iql
-	$(BIN)/cooptions compare runs/demo-iql runs/demo --out runs/demo
+	$(BIN)/cooptions train meet --out runs/demo/with-options
+	$(BIN)/cooptions train meet --method iql-ns --out runs/demo/without
+	$(BIN)/cooptions evaluate runs/demo/with-options --episodes 200 --gif
+	$(BIN)/cooptions compare runs/demo/without runs/demo/with-options --out runs/demo
 
 # Most of the time is compilation, which uses one core: two processes, each with whole files.
 TESTS := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
@@ -23,6 +25,14 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+# Broken links and pages without a place in the navigation are errors. The site is in site/.
+docs: .venv/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+.venv/.docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	touch .venv/.docs
+
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed: make PYTHON=...") if sys.version_info < (3, 11) else None'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -30,4 +40,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf .venv runs
+	rm -rf .venv runs site

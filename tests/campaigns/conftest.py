@@ -46,7 +46,8 @@ def fake(monkeypatch):
         fakes.stop()
         marks = keys_to_numbers(keys)
         write_bytes(directory / "metrics" / "learning.jsonl", line_of({"step": 1, "mark": marks.tolist()}))
-        scores = np.broadcast_to(marks[:, None, None, None], (len(marks), config.evaluations, config.episodes, 1))
+        shape = len(marks), config.evaluations, config.episodes, len(envs.score_names) + 1
+        scores = np.broadcast_to(marks[:, None, None, None], shape)
         return {"w": jnp.asarray(marks)}, jnp.asarray(scores)
 
     monkeypatch.setattr(work.Run, "task", property(task))

@@ -18,7 +18,7 @@ COMMANDS = {
 }
 KEYS = {
     "show": {"run", "seed", "option_set", "options", "pictures"},
-    "evaluate": {"run", "episodes", "key", "rows"},
+    "evaluate": {"run", "episodes", "key", "rows", "pictures"},
     "compare": {"rows", "improvements", "pictures"},
     "repair": {"run", "files", "removed"},
 }

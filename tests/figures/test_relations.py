@@ -1,10 +1,11 @@
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from cooptions.cli.main import main
 from cooptions.envs.scenarios import make_env
 from cooptions.envs.team import Team
-from cooptions.plots.maps import sweep
+from cooptions.plots.maps import mark_teammates, sweep, teammates_label
 
 MPE = """
 from jaxmarl import make
@@ -55,6 +56,14 @@ def test_runs_on_any_kind_of_features_end_in_their_pictures(command, scenario, t
     main([command, scenario, "--out", str(tmp_path / "run"), *DISCOVER, *extra])
     for name in ("relations", "options", "learning") if command == "run" else ("relations",):
         assert (tmp_path / f"run/figures/{name}.png").stat().st_size > 3000
+
+
+def test_teammates_are_marked_with_their_numbers():
+    ax = Figure().subplots()
+    mark_teammates(ax, np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0]]), range(2, 5))
+    assert [(text.get_text(), text.get_position()) for text in ax.texts] == [("2,4", (2.0, 1.0)), ("3", (0.0, 0.0))]
+    assert teammates_label(4, 0).get_label() == "teammates 2, 3, 4, held while agent 1 moves"
+    assert teammates_label(2, 1).get_label() == "teammate 1, held while agent 2 moves"
 
 
 def test_sweep_moves_one_agent_and_no_other():

@@ -1,4 +1,6 @@
 import io
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,7 @@ def test_curves_show_the_iqm_of_every_method_in_its_scenario():
     assert [ax.get_title() for ax in axes] == ["lbf-8x8-2p-2f", "overcooked-forced_coord"]
     x, y = axes[0].lines[1].get_data()
     assert x.tolist() == [0.5, 1.0, 1.5]
+    assert axes[0].get_xlabel() == "environment steps (millions)"
     assert np.array_equal(y, iqm_curve(second, bootstrap=FEW).iqm)
     band = axes[0].collections[1].get_paths()[0].vertices[:, 1]
     curve = iqm_curve(second, bootstrap=FEW)
@@ -50,6 +53,31 @@ def test_curves_say_which_seeds_are_missing():
     lost.values[:] = np.nan
     axes = drawn(plot_learning_curves([broken, lost, scores_of("IPPO", shape=(1, 1, 2))], bootstrap=FEW))
     assert "left out: IQL 1 of 4, VDN 4 of 4" in axes[0].get_xlabel().replace("\n", " ")
+
+
+@pytest.mark.parametrize(("num", "sizes"), [(1, [1]), (6, [6]), (7, [4, 3]), (12, [6, 6]), (13, [4, 5, 4])])
+def test_a_panel_holds_at_most_six_methods(num, sizes):
+    methods = [scores_of(f"method {index}", level=index / num) for index in range(num)]
+    figure = plot_learning_curves(methods, bootstrap=FEW)
+    drawn(figure)
+    assert [len(ax.lines) for ax in figure.axes] == sizes
+    assert len({ax.get_ylim() for ax in figure.axes}) == 1
+    assert figure.axes[0].get_ylim()[1] > (num - 1) / num
+    assert len(figure.legends[0].get_texts()) == num
+
+
+@pytest.mark.parametrize("largest", [900, 12_800, 127_000, 999_999, 1_280_000, 20_000_000])
+def test_ticks_of_steps_do_not_collide(largest):
+    each = scores_of("IQL", shape=(2, 12, 3))
+    each = replace(each, steps=np.linspace(largest / 12, largest, 12).astype(int))
+    figure = plot_learning_curves([each, replace(each, scenario="b"), replace(each, scenario="c")], bootstrap=FEW)
+    figure.savefig(io.BytesIO(), format="png")
+    for ax in figure.axes:
+        boxes = [label.get_window_extent() for label in ax.get_xticklabels() if label.get_text()]
+        low, high = ax.get_window_extent().x0, ax.get_window_extent().x1
+        inside = [box for box in boxes if low - 1 <= (box.x0 + box.x1) / 2 <= high + 1]
+        assert len(inside) >= 2
+        assert all(left.x1 + 4 < right.x0 for left, right in itertools.pairwise(inside))
 
 
 @pytest.mark.parametrize(("num_panels", "rows"), [(1, 1), (2, 1), (3, 1), (4, 2), (5, 2), (6, 2)])

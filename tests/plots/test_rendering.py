@@ -4,17 +4,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jaxmarl.environments.mpe import SimpleSpreadMPE
 from PIL import Image, ImageSequence
 
+from cooptions.envs.adapters.jaxmarl import FromJaxMARL
 from cooptions.envs.grid import Grid, State
 from cooptions.envs.overcooked import OBJECT_TO_INDEX, Overcooked
 from cooptions.envs.probe import ProbeState
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
+from cooptions.options.sharing.fingerprints import fingerprint
 from cooptions.plots import Rollout, add_captions, colours, floor, frames, save_gif, step_captions
 from cooptions.plots.frames import num_cells, ring, tile_size
 from cooptions.plots.looks.lbf import APPLE
 from cooptions.plots.looks.overcooked import ONION, SOUP, kitchen_tile
+from cooptions.types import Feature
 
 
 def grid_states(*positions):
@@ -193,6 +197,25 @@ def test_two_features_are_dots():
     two = np.argwhere((images[0] == np.array(colours.agent_colour(1), np.uint8)).all(axis=-1)).mean(axis=0)
     assert two[0] / images.shape[1] > 0.85, "the first feature runs downwards"
     assert two[1] / images.shape[2] == pytest.approx(0.5, abs=0.03)
+
+
+def test_landmarks_of_an_adapter_are_drawn_below_agents():
+    plane = Feature.continuous("x", -2.0, 2.0), Feature.continuous("y", -2.0, 2.0)
+    fields = {"features": plane, "factorise": lambda state: state.p_pos[:2]}
+    spread = SimpleSpreadMPE(num_agents=2, num_landmarks=1)
+    env = FromJaxMARL(spread, **fields, landmarks=lambda state: state.p_pos[2:])
+    states = blank(env, 2)
+    states.inner.p_pos[:] = [[[-2, -2], [2, 2], [2, 0]], [[-2, -2], [2, 0], [2, 0]]]
+    shown = frames(env, states)
+    row, column = np.argwhere((shown[0] == np.array(colours.LANDMARK, np.uint8)).all(axis=-1)).mean(axis=0)
+    assert row / shown.shape[1] > 0.85, "the first feature runs downwards"
+    assert column / shown.shape[2] == pytest.approx(0.5, abs=0.03)
+    assert middle(shown[1][int(row) - 2 : int(row) + 3, int(column) - 2 : int(column) + 3]) == colours.agent_colour(1)
+    bare = FromJaxMARL(spread, **fields)
+    assert not has(frames(bare, states), colours.LANDMARK)
+    assert fingerprint(env) == fingerprint(bare), "options fit an environment however it is drawn"
+    with pytest.raises(ConfigError, match=r"landmarks: returns shape \(2,\)"):
+        FromJaxMARL(spread, **fields, landmarks=lambda state: state.p_pos[2])
 
 
 @pytest.mark.parametrize("scenario", ["grid-4x4-2p", "lbf-8x8-2p-2f", "overcooked-cramped_room", "probe-recall"])

@@ -70,6 +70,8 @@ def test_start_final_and_fermat_circles():
     fermat = [circle for circle in circles(ax) if circle.radius == FERMAT_RADIUS]
     assert all(circle.center == pytest.approx((1.0, 1.0)) for circle in fermat)
     assert fermat[0].get_facecolor() == (1.0, 1.0, 1.0, 1.0)
+    names = ["agent 1", "agent 2", "agent 3", "start", "final state", "Fermat state"]
+    assert [text.get_text() for text in ax.figure.legends[0].get_texts()] == names
     bare = plot_rollouts(env, [[walk(env, fermat=False)]], ["a"]).axes[0]
     assert len(circles(ax)) == len(circles(bare)) + len(fermat)
 
@@ -122,6 +124,7 @@ def test_cards(scenario, shape):
     panel = walk(env)
     canvas = plot_card(env, values, panel, others=panel.path[0, 1:], titles=("map", "walk"))
     assert saved(canvas) > 3000
+    assert canvas.legends[0].get_texts()[-1].get_text().startswith("teammate")
 
 
 def test_map_of_a_kitchen_is_turned_and_walls_are_left_out():

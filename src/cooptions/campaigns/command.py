@@ -33,7 +33,7 @@ def campaign(arguments: CampaignArguments, console: Console) -> None:
         report(whole, console)
         return
     chosen = whole.only(arguments.lineups, arguments.methods, arguments.scenarios)
-    finish_groups(whole.runs)
+    finish_groups(whole.runs, trust=arguments.trust)
     plan = plan_of(chosen, arguments)
     speeds = Speeds.read(arguments.speed)
     console.print(plan_table(plan, speeds), plan_summary(plan, speeds), sep="\n")

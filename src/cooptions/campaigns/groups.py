@@ -81,16 +81,17 @@ def concatenate(envs: Sequence[AbstractEnv]) -> AbstractEnv:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *envs)
 
 
-def finish_groups(runs: Path) -> None:
+def finish_groups(runs: Path, *, trust: bool = False) -> None:
     """Hand out what groups learned that were stopped while they did so."""
     for path in sorted((runs / "groups").glob("*")):
         where = RunDirectory(path)
         if "learning" in where.manifest:
-            hand_out(where, runs)
+            hand_out(where, runs, trust=trust)
 
 
-def hand_out(where: RunDirectory, runs: Path) -> None:
-    """Give every block its part of what a group learned; those that have it, or are no longer here, are left alone."""
+def hand_out(where: RunDirectory, runs: Path, *, trust: bool = False) -> None:
+    """Give every block its part of what a group learned; those that have it, or are no longer here, are left alone.
+    Code from outside that their configurations name is only imported if it is trusted."""
     entry = where.manifest["learning"]
     begin, waiting = 0, []
     for block in entry["config"]["blocks"]:
@@ -100,16 +101,16 @@ def hand_out(where: RunDirectory, runs: Path) -> None:
             waiting.append((run, part))
     if waiting:
         note = {"members": begin, "group": entry["config"], "seconds": entry["seconds"], "made_by": entry["made_by"]}
-        _give(where, waiting, note)
+        _give(where, waiting, note, trust)
     shutil.rmtree(where.file("checkpoints"), ignore_errors=True)  # whole replays: they would soon fill a disk
 
 
-def _give(where: RunDirectory, waiting: Sequence[tuple[Path, slice]], note: Json) -> None:
+def _give(where: RunDirectory, waiting: Sequence[tuple[Path, slice]], note: Json, trust: bool) -> None:
     """Metrics, scores, a note of the group, and at last the artefact, which makes a run complete."""
     arrays, rows = where.load("learning"), MetricsFile(where.file("metrics", "learning.jsonl")).rows()
     for path, part in waiting:
         with open_run(path, {}) as run:
-            config = config_of_run(run)
+            config = config_of_run(run, trust=trust)
             values = jnp.asarray(arrays[SCORES][part])
             scores = config.learning.scores(config.env, config.scenario, values)
             files = [run.file("scores", f"{each.metric}.safetensors") for each in scores]

@@ -153,7 +153,7 @@ def discover(
     directory: Path | str | None = None,
     progress: Progress | bool = False,
 ) -> Discovered:
-    """Learn how a team's members stand to one another, and the slowest changes of that (paper, Section 3).
+    """Learn a representation of a team from its walk, and the eigenfunctions of its slowest changes (paper, Section 3).
 
     `representation` is `Hit()` and `laplacian` is `Nystrom(10)` where left out. With a `directory`, training goes on
     from its last checkpoint there.

@@ -115,7 +115,7 @@ def walk(
     key: PRNGKeyArray,
     progress: Progress | bool = False,
 ) -> Walk:
-    """Let a team walk at random for so many joint transitions: what discovery learns from.
+    """Let a team act at random for a number of joint transitions. Discovery learns from the result.
 
     `features` names the features of agents' states to keep; all of them where left out.
 

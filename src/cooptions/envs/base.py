@@ -35,9 +35,15 @@ class AbstractEnv(abc.ABC, Generic[State]):
     """A cooperative team task.
 
     An environment is a frozen dataclass: its fields are its configuration, its methods are pure, and it never resets
-    itself (see `cooptions.envs.rollout`). One that differs from seed to seed is an `eqx.Module` instead, whose
-    arrays lead with the seeds where it is learned in: no scenario is. A new one needs the
-    abstract members below; to be reachable by a scenario name it also sets `pattern`, with its fields as named groups.
+    itself (see `cooptions.envs.rollout`). One that differs from seed to seed is an `eqx.Module` instead, whose arrays
+    have a leading seed axis. A new environment needs the abstract members below; to be reachable by a scenario name it
+    also sets `pattern`, with its fields as named groups.
+
+        env = co.make_env("grid-8x8-2p")
+        assert isinstance(env, co.AbstractEnv)
+        state, timestep = env.reset(key)
+        state, timestep = env.step(state, jax.numpy.full(env.num_agents, env.noop), key)
+        env.agent_states(state)  # [agent, feature]
     """
 
     pattern: ClassVar[str] = ""

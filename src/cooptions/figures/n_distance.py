@@ -1,13 +1,16 @@
 """The n-distance, scalar and per feature, as the third agent moves (paper, Figure 6)."""
 
+from typing import Any
+
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 
 from cooptions.figures.base import FIGURES, AbstractFigure
 from cooptions.figures.eigenvectors import held_places
 from cooptions.figures.methods import discovered_by
-from cooptions.plots.maps import show_map, sweep
+from cooptions.plots.maps import show_map, sweep, teammates_label
 from cooptions.runs.run import Run
 
 PAIRS = (((1, 4), (1, 7)), ((7, 7), (7, 8)), ((7, 13), (13, 7)))
@@ -39,4 +42,8 @@ class NDistanceFigure(AbstractFigure):
                 canvas.colorbar(image, ax=ax, shrink=0.75)
         for ax, title in zip(axes[0], titles, strict=True):
             ax.set_title(title, fontsize=9)
+        circle: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "0.6", "markeredgecolor": "white"}
+        fermat_label = Line2D([], [], **circle, markersize=8, label="smallest sum: the Fermat state")
+        handles = [teammates_label(config.team.num_agents, config.team.num_agents - 1), fermat_label]
+        canvas.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
         return canvas

@@ -21,6 +21,9 @@ from cooptions.types import Feature
 START_STEPS = 100
 """How long random play lasts at most before an option is followed."""
 
+PICTURE_STARTS = 32
+"""Starts among which the one is chosen that a picture shows."""
+
 
 class Execution(eqx.Module):
     """One option, followed from one start until it ends. What comes after `length` steps repeats the last state."""
@@ -108,9 +111,24 @@ def spreads(
 def play_option(
     env: AbstractEnv, options: AbstractOptions, name: str, *, key: PRNGKeyArray, gif: Path | str | None = None
 ) -> Rollout:
-    """Follow one option by its name from a state of random play; a GIF of it where a path is given."""
-    begun = jax.tree.map(lambda leaf: leaf[0], collect_starts(env, 1, START_STEPS, key=key))
+    """Follow one option by its name from a typical state of random play; a GIF of it where a path is given."""
+    begun = collect_starts(env, PICTURE_STARTS, START_STEPS, key=key)
     return draw_option(env, options, name, begun, key=key, gif=gif)
+
+
+@partial(jax.jit, static_argnums=0)
+def follow_one(
+    env: AbstractEnv, options: AbstractOptions, option: Int[Array, ""], begun: Runners, *, key: PRNGKeyArray
+) -> Execution:
+    """One option from every start: [start, ...]."""
+    keys = jax.random.split(key, begun.timestep.last.shape[0])
+    return jax.vmap(lambda begun, key: follow(env, options, option, begun, key=key))(begun, keys)
+
+
+def median_start(lengths: Int[Array | np.ndarray, " start"]) -> int:
+    """The first start from which an option takes its median number of steps, or the next larger number."""
+    ordered = np.sort(np.asarray(lengths))
+    return int(np.argmax(np.asarray(lengths) == ordered[len(ordered) // 2]))
 
 
 def draw_option(
@@ -123,10 +141,16 @@ def draw_option(
     gif: Path | str | None = None,
     fps: float = 6.0,
 ) -> Rollout:
-    """Follow one option by its name from a state, and write a GIF of it where a path is given."""
+    """Follow one option by its name from several states, and keep the roll-out of median length.
+
+    Some options end after a few steps from most states, and at once from others: a GIF of the first start alone may
+    show nothing. Where a path is given, the GIF is written there.
+    """
     names = [option.name for option in options.options]
     require(name in names, f"option: unknown {name!r}; there are {', '.join(names)}")
-    rollout = follow(env, options, jnp.int32(names.index(name)), begun, key=key).rollout.trim()
+    followed = follow_one(env, options, jnp.int32(names.index(name)), begun, key=key)
+    chosen = median_start(followed.length)
+    rollout = jax.tree.map(lambda leaf: leaf[chosen], followed).rollout.trim()
     if gif is not None:
         captions = step_captions(name, rollout, env.num_actions)
         Path(gif).parent.mkdir(parents=True, exist_ok=True)

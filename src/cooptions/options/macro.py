@@ -133,11 +133,15 @@ class MacroEnv(AbstractWrapper[MacroState]):
 
     - Vote. While no option is active, an agent does a primitive or votes. An option starts once its members' votes
       reach its threshold; from this very step on all members follow it, whatever they chose. One option is active
-      at a time: if several have enough votes, the first. Whoever votes in vain stands still for that step.
+      at a time: if several have enough votes, the first. An agent whose option does not start stands still for that
+      step.
     - Execution. A member does what the option says; if that is "terminate", or not available, it stands still. With
       the options' epsilon it does any available primitive instead. Other agents go on with primitives of their own.
     - Interruption. While an option is active, a member's action is read as a vote: to go on, or not (see `keep`).
     - End. An option ends where all its members want to terminate, after `max_steps`, and with the episode.
+
+        task = co.MacroEnv(env, options)
+        assert task.num_actions == env.num_actions + options.num_options
     """
 
     env: AbstractEnv = eqx.field(static=True)

@@ -19,7 +19,13 @@ from cooptions.plots.rollout import Rollout
 
 
 class OptionSet(AbstractOptions):
-    """Options whose policies are greedy in learned values, one network for each option and agent."""
+    """Trained joint options: policies that are greedy in learned values, one network per option and agent.
+
+    options = co.train_options(env, found, key=key)
+    assert isinstance(options, co.OptionSet)
+    options.play(env, "+e1", key=key, gif="gather.gif")
+    options.save("my-options", env)
+    """
 
     network: Network
     """Weights lead with [option, agent]."""
@@ -86,7 +92,10 @@ class OptionSet(AbstractOptions):
     def play(
         self, env: AbstractEnv, name: str, *, key: PRNGKeyArray | None = None, gif: Path | str | None = None
     ) -> Rollout:
-        """Follow the option of this name from a state of random play; a GIF of it where a path is given."""
+        """Follow an option by its name from a state of random play; a GIF of it where a path is given.
+
+        Of 32 starts, the one at which the option takes its median number of steps.
+        """
         from cooptions.options.execution import play_option
 
         return play_option(env, self, name, key=jax.random.key(0) if key is None else key, gif=gif)

@@ -4,12 +4,9 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-import matplotlib
 from matplotlib.figure import Figure as Canvas
 
 from cooptions.files import write_bytes
-
-matplotlib.rcParams.update({"font.size": 9, "savefig.dpi": 200, "pdf.fonttype": 42, "image.origin": "upper"})
 
 
 def write_canvas(canvas: Canvas, stem: Path, kinds: Sequence[str] = ("png", "pdf")) -> list[Path]:

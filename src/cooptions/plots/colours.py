@@ -17,6 +17,7 @@ INK = (45, 48, 56)
 WALL = (92, 96, 106)
 FLOOR = (252, 252, 250)
 LINE = (216, 218, 218)
+LANDMARK = (190, 192, 196)
 
 
 def agent_colour(agent: int) -> tuple[int, int, int]:

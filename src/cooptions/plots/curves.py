@@ -1,5 +1,6 @@
 """Learning curves and option counts: interquartile means with their 95% intervals, one panel for each scenario."""
 
+import itertools
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -7,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from cooptions.errors import require
 from cooptions.scores.comparison import compare
@@ -16,6 +18,9 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 """Okabe and Ito's colours, which the colour-blind can tell apart, less yellow, which paper swallows."""
 DASHES = ("-", "--", ":")
 """The palette is gone through once with each: 21 methods."""
+
+MOST_LINES = 6
+"""Lines in one panel; more methods than that are split over several."""
 
 Style = dict[str, str]
 
@@ -35,23 +40,55 @@ def plot_learning_curves(
     title: str = "",
     bootstrap: Bootstrap = Bootstrap(),
 ) -> Figure:
-    """A panel for each scenario and metric; a line and a shaded interval for each method."""
+    """Panels for each scenario and metric; a line and a shaded interval for each method, at most six to a panel.
+
+    The panels of one scenario have the same limits.
+    """
     require(len(scores) > 0, "scores: none were given to draw")
     styles = styles or method_styles(each.name for each in scores)
-    panels = _grouped(((each.scenario, each.metric), each) for each in scores)
-    canvas, axes = _canvas(len(panels), title)
-    for ax, ((scenario, metric), methods) in zip(axes, panels.items(), strict=True):
+    tasks = _grouped(((each.scenario, each.metric), each) for each in scores)
+    parts = [(task, part) for task, methods in tasks.items() for part in split(methods)]
+    canvas, axes = _canvas(len(parts), title)
+    for ax, ((scenario, metric), methods) in zip(axes, parts, strict=True):
+        per_unit, label = step_unit(max(int(each.steps.max()) for each in tasks[scenario, metric]))
         for each in methods:
-            _draw_curve(ax, each, styles[each.name], bootstrap)
-        ax.set(title=scenario, xlabel="environment steps (millions)", ylabel=_label(metric))
+            _draw_curve(ax, each, styles[each.name], per_unit, bootstrap)
+        ax.set(title=scenario, xlabel=label, ylabel=_label(metric))
         _finish(ax, {each.name: each for each in methods})
-    names = list(dict.fromkeys(each.name for each in scores))
-    lines = [Line2D([], [], **styles[name], label=name) for name in names]
-    num_rows = -(-len(names) // (3 * _num_columns(len(panels))))
-    canvas.legend(
-        handles=lines, loc="outside lower center", ncols=-(-len(names) // num_rows), frameon=False, fontsize=8
-    )
+    for task in tasks:
+        _align([ax for ax, part in zip(axes, parts, strict=True) if part[0] == task])
+    _name_methods(canvas, styles, list(dict.fromkeys(each.name for each in scores)), len(parts))
     return canvas
+
+
+def split(methods: Sequence[Scores]) -> list[list[Scores]]:
+    """As few parts as hold at most six each, of sizes that differ by at most one, in order."""
+    num = -(-len(methods) // MOST_LINES)
+    bounds = [round(part * len(methods) / num) for part in range(num + 1)]
+    return [list(methods[low:high]) for low, high in itertools.pairwise(bounds)]
+
+
+def step_unit(largest: int) -> tuple[float, str]:
+    """The number of steps that the axis counts as one, so that its ticks have few digits, and the axis' name."""
+    if largest >= 1_000_000:
+        return 1e6, "environment steps (millions)"
+    return (1e3, "environment steps (thousands)") if largest >= 10_000 else (1.0, "environment steps")
+
+
+def _align(axes: Sequence[Axes]) -> None:
+    """Give panels the widest of their limits."""
+    for name in ("xlim", "ylim"):
+        limits = np.array([getattr(ax, f"get_{name}")() for ax in axes])
+        for ax in axes:
+            ax.set(**{name: (limits[:, 0].min(), limits[:, 1].max())})
+
+
+def _name_methods(canvas: Figure, styles: Mapping[str, Style], names: Sequence[str], num_panels: int) -> None:
+    """A legend below all panels."""
+    lines = [Line2D([], [], **styles[name], label=name) for name in names]
+    num_rows = -(-len(names) // (3 * _num_columns(num_panels)))
+    columns = -(-len(names) // num_rows)
+    canvas.legend(handles=lines, loc="outside lower center", ncols=columns, frameon=False, fontsize=8)
 
 
 def plot_option_counts(
@@ -78,11 +115,12 @@ def plot_option_counts(
     return canvas
 
 
-def _draw_curve(ax: Axes, scores: Scores, style: Style, bootstrap: Bootstrap) -> None:
+def _draw_curve(ax: Axes, scores: Scores, style: Style, per_unit: float, bootstrap: Bootstrap) -> None:
     curve = iqm_curve(scores, bootstrap=bootstrap)
-    millions = curve.steps / 1e6
-    ax.fill_between(millions, curve.low, curve.high, color=style["color"], alpha=0.18, linewidth=0)
-    ax.plot(millions, curve.iqm, **style, linewidth=1.4, marker="o" if len(millions) == 1 else None, markersize=4)
+    steps = curve.steps / per_unit
+    ax.fill_between(steps, curve.low, curve.high, color=style["color"], alpha=0.18, linewidth=0)
+    ax.plot(steps, curve.iqm, **style, linewidth=1.4, marker="o" if len(steps) == 1 else None, markersize=4)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]))
 
 
 def _finish(ax: Axes, drawn: Mapping[str, Scores]) -> None:

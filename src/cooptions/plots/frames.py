@@ -13,7 +13,7 @@ from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.plots import colours
 from cooptions.plots.looks import load_look
-from cooptions.plots.sprites import Sprite, box, disc, mosaic, opaque, paste, sprite, stripes, text
+from cooptions.plots.sprites import Sprite, box, disc, mosaic, opaque, paste, polygon, sprite, stripes, text
 from cooptions.types import Feature
 
 SIDE = 384
@@ -31,13 +31,27 @@ def frames(env: AbstractEnv, states: Any) -> UInt8[np.ndarray, "time height widt
     each agent at its first two features, on the same axes as the maps of eigenfunctions (the first runs
     downwards), or a bar for each agent if there is only one feature.
     """
-    if _gains_look(frames, type(env)):
-        return frames(env, states)
+    return frames(env, states) if _gains_look(frames, type(env)) else plain_frames(env, states)
+
+
+def plain_frames(
+    env: AbstractEnv, states: Any, landmarks: Float[np.ndarray, "time landmark feature"] | None = None
+) -> UInt8[np.ndarray, "time height width 3"]:
+    """Agents at their first two features as dots, above `landmarks` as diamonds; bars if there is one feature."""
     lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(states)}
     require(len(lengths) == 1 and () not in lengths, "states: give those of one roll-out, stacked along a leading axis")
     agent_states = np.asarray(jax.jit(jax.vmap(env.agent_states))(states))
-    places = np.stack([unit(feature, agent_states[..., i]) for i, feature in enumerate(env.features[:2])], axis=-1)
-    return _dots(env, places) if places.shape[-1] == 2 else _bars(places[..., 0])
+    places = _places(env, agent_states)
+    if places.shape[-1] != 2:
+        return _bars(places[..., 0])
+    return _dots(env, places, np.zeros((len(places), 0, 2)) if landmarks is None else _places(env, landmarks))
+
+
+def _places(
+    env: AbstractEnv, states: Float[np.ndarray, "time thing feature"]
+) -> Float[np.ndarray, "time thing first_features"]:
+    """From 0 to 1 along each of the first two features."""
+    return np.stack([unit(feature, states[..., axis]) for axis, feature in enumerate(env.features[:2])], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,13 +164,24 @@ def framed(images: UInt8[np.ndarray, "time height width 3"]) -> UInt8[np.ndarray
     return padded
 
 
-def _dots(env: AbstractEnv, places: Float[np.ndarray, "time agent 2"]) -> UInt8[np.ndarray, "time height width 3"]:
+@functools.lru_cache(maxsize=8)
+def landmark_sprite(size: int) -> Sprite:
+    """A grey diamond."""
+    shapes = [polygon(size, (0.5, 0.5 - r), (0.5 + r, 0.5), (0.5, 0.5 + r), (0.5 - r, 0.5)) for r in (0.50, 0.36)]
+    return sprite(size, (shapes[0], colours.INK), (shapes[1], colours.LANDMARK))
+
+
+def _dots(
+    env: AbstractEnv, places: Float[np.ndarray, "time agent 2"], landmarks: Float[np.ndarray, "time landmark 2"]
+) -> UInt8[np.ndarray, "time height width 3"]:
     height, width = _plane(env.features)
     size = int(np.clip(min(height, width) // 8, 10, 28)) // 2 * 2
     images = np.tile(np.array(colours.FLOOR, np.uint8), (len(places), height + size, width + size, 1))
     stripe = striped(env)
-    for image, row in zip(images, places * [height, width] + size / 2, strict=True):
-        for agent, centre in enumerate(row):
+    for image, row, below in zip(images, places, landmarks, strict=True):
+        for centre in below * [height, width] + size / 2:
+            paste(image, landmark_sprite(size), centre)
+        for agent, centre in enumerate(row * [height, width] + size / 2):
             paste(image, agent_sprite(agent, size, stripe=bool(stripe[agent])), centre)
     return framed(images)
 

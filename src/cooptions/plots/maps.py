@@ -1,6 +1,6 @@
 """Maps of a function of the joint state, as one agent moves over its first two coordinates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 
 from cooptions.envs.team import Team
 
@@ -15,6 +16,8 @@ Function = Callable[[Shaped[Array, "agent feature"]], Float[Array, " value"]]
 
 
 CONTINUOUS_POINTS = 31
+
+MATE: dict[str, Any] = {"marker": "o", "color": "black", "markeredgecolor": "white", "markeredgewidth": 0.8}
 
 
 def sweep(
@@ -36,19 +39,43 @@ def sweep(
 
 
 def show_map(
-    ax: Axes, team: Team, values: np.ndarray, others: np.ndarray, *, limit: float | None = None, **style: Any
+    ax: Axes,
+    team: Team,
+    values: np.ndarray,
+    others: np.ndarray,
+    *,
+    limit: float | None = None,
+    numbers: Sequence[int] = (),
+    **style: Any,
 ) -> Any:
-    """Draw a map centred on 0, with the teammates marked."""
+    """Draw a map centred on 0, with the teammates marked, by their numbers where these are given."""
     limit = float(np.nanmax(np.abs(values))) if limit is None else limit
     aspect = "equal" if min(values.shape) > 1 else "auto"
     image = ax.imshow(values, **{"cmap": "RdBu_r", "vmin": -limit, "vmax": limit, "aspect": aspect, **style})
     rows, columns = _axes(team)
-    for place in others:
-        row = np.interp(place[0], rows, np.arange(len(rows)))
-        column = np.interp(place[1], columns, np.arange(len(columns))) if len(team.features) > 1 else 0.0
-        ax.plot(column, row, "o", color="black", markeredgecolor="white", markersize=5, markeredgewidth=0.8)
+    row = np.interp(others[:, 0], rows, np.arange(len(rows)))
+    column = np.interp(others[:, 1], columns, np.arange(len(columns))) if len(team.features) > 1 else np.zeros(len(row))
+    mark_teammates(ax, np.stack([row, column], axis=-1), numbers)
     ax.set(xticks=[], yticks=[])
     return image
+
+
+def mark_teammates(ax: Axes, places: Float[np.ndarray, "mate 2"], numbers: Sequence[int] = ()) -> None:
+    """A black dot at each (row, column), with the numbers of the agents that stand there, if any are given."""
+    standing: dict[tuple[float, float], list[str]] = {}
+    for index, (row, column) in enumerate(places.tolist()):
+        standing.setdefault((row, column), []).extend(str(number) for number in numbers[index : index + 1])
+    for (row, column), names in standing.items():
+        ax.plot(column, row, markersize=5 + 2.5 * len(names), **MATE)
+        ax.text(column, row, ",".join(names), color="white", fontsize=6, ha="center", va="center_baseline")
+
+
+def teammates_label(num_agents: int, mover: int) -> Line2D:
+    """The entry of a legend for the dots of `mark_teammates`; agents are counted from 0 here, from 1 in pictures."""
+    mates = [str(agent + 1) for agent in range(num_agents) if agent != mover]
+    noun = "teammate" if len(mates) == 1 else "teammates"
+    label = f"{noun} {', '.join(mates)}, held while agent {mover + 1} moves"
+    return Line2D([], [], linestyle="", markersize=6, label=label, **MATE)
 
 
 def _axes(team: Team) -> tuple[np.ndarray, np.ndarray]:

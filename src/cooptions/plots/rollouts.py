@@ -17,11 +17,14 @@ from cooptions.envs.team import Team
 from cooptions.errors import require
 from cooptions.plots import colours, floor
 from cooptions.plots.frames import striped
-from cooptions.plots.maps import show_map
+from cooptions.plots.maps import mark_teammates, show_map, teammates_label
 from cooptions.plots.panels import Panel, bar_scale, check_panel, draw_panel, rgb
 
 WIDTH = 1.9
 """Inches of a panel's longer side."""
+
+LEGEND_ENTRY = 0.95
+"""Inches that a legend's entry takes."""
 
 
 def plot_rollouts(
@@ -78,14 +81,14 @@ def plot_card(
     draw_panel(right, env, panel, scale=bar_scale([panel]))
     for ax, title in zip((left, right), titles, strict=True):
         ax.set_title(title, fontsize=9)
-    _legend(canvas, env, panel.fermat is not None)
+    _legend(canvas, env, panel.fermat is not None, held=len(held) > 0)
     return canvas
 
 
 def draw_map(
     ax: Axes, env: AbstractEnv, values: Float[np.ndarray, "first second"], others: Float[np.ndarray, "mate feature"]
 ) -> Any:
-    """A map centred on 0, lying as the floor lies, walls in grey and teammates as black dots."""
+    """A map centred on 0, lying as the floor lies, walls in grey; teammates 2, 3, ... are black dots."""
     shape = tuple(
         feature.size if feature.discrete else n for feature, n in zip(env.features, values.shape, strict=False)
     )
@@ -95,7 +98,7 @@ def draw_map(
     )
     ground = floor(env)
     if ground is None:
-        image = show_map(ax, Team.of(env), values, others)
+        image = show_map(ax, Team.of(env), values, others, numbers=range(2, len(others) + 2))
         names = [feature.name for feature in env.features[:2]]
         ax.set_ylabel(names[0], fontsize=7)
         ax.set_xlabel(names[1] if len(names) > 1 else "", fontsize=7)
@@ -108,8 +111,7 @@ def draw_map(
     extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
     ax.set_facecolor(rgb(colours.WALL))
     image = ax.imshow(upright, cmap="RdBu_r", vmin=-limit, vmax=limit, extent=extent, aspect="equal")
-    for row, column in ground.places(env.features, others):
-        ax.plot(column, row, "o", color="black", markeredgecolor="white", markersize=5, markeredgewidth=0.8)
+    mark_teammates(ax, ground.places(env.features, others), range(2, len(others) + 2))
     ax.set(xticks=[], yticks=[])
     return image
 
@@ -123,9 +125,13 @@ def _inches(env: AbstractEnv) -> tuple[float, float]:
     return WIDTH * columns / longer, WIDTH * rows / longer
 
 
-def _legend(canvas: Figure, env: AbstractEnv, fermat: bool) -> None:
+def _legend(canvas: Figure, env: AbstractEnv, fermat: bool, held: bool = False) -> None:
+    """Every agent by its colour, and what the circles mean; `held` if a map with teammates is beside."""
     ink, grey = rgb(colours.INK), "0.55"
+    num_named = min(env.num_agents, len(colours.AGENTS))
+    agents = [(f"agent {i + 1}", rgb(colours.agent_colour(i)), rgb(colours.agent_colour(i))) for i in range(num_named)]
     looks = [
+        *agents,
         ("start", "white", grey),
         ("final state", grey, ink),
         *([("Fermat state", "white", ink)] if fermat else []),
@@ -136,4 +142,10 @@ def _legend(canvas: Figure, env: AbstractEnv, fermat: bool) -> None:
     ]
     if striped(env).any():
         handles.append(Line2D([], [], marker="$///$", linestyle="", color=grey, markersize=7, label="type 1"))
-    canvas.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=7, frameon=False)
+    if held:
+        handles.append(teammates_label(env.num_agents, 0))
+    in_a_row = max(int(canvas.get_figwidth() / LEGEND_ENTRY), 2)
+    rows = -(-len(handles) // in_a_row)
+    canvas.legend(
+        handles=handles, loc="outside lower center", ncols=-(-len(handles) // rows), fontsize=7, frameon=False
+    )

@@ -7,7 +7,7 @@ import jax
 from cooptions.envs.rollout import Runners
 from cooptions.errors import ArtifactError, CooptionsError, require
 from cooptions.options.base import AbstractOptions
-from cooptions.options.execution import draw_option
+from cooptions.options.execution import PICTURE_STARTS, draw_option
 from cooptions.options.option_set import OptionSet
 from cooptions.options.report import OptionReport, report_options
 from cooptions.options.sharing.pictures import card_pictures
@@ -93,17 +93,17 @@ def load_options(run: Run, seed: int) -> OptionSet:
 
 
 def follow_named(config: Config, options: AbstractOptions, name: str, *, seed: int) -> Rollout:
-    """Follow one seed's option of this name, from a start that differs with the seed."""
+    """Follow one seed's option of this name, from a start at which it takes its median number of steps."""
     return _follow(config, options, name, seed, None)
 
 
 def write_gif(run: Run, options: AbstractOptions, name: str, *, seed: int) -> Path:
-    """One roll-out of a seed's option as a GIF in the run directory."""
+    """The roll-out of median length of a seed's option, as a GIF in the run directory."""
     path = run.directory.file("figures", f"option{name}-seed-{run.config.seed + seed}.gif")
     _follow(run.config, options, name, seed, path)
     return path
 
 
 def _follow(config: Config, options: AbstractOptions, name: str, seed: int, gif: Path | None) -> Rollout:
-    begun = jax.tree.map(lambda leaf: leaf[0], typical_starts(config, seed, 1))
+    begun = typical_starts(config, seed, PICTURE_STARTS)
     return draw_option(config.env, options, name, begun, key=config.keys("looks")[seed], gif=gif)

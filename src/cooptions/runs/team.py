@@ -34,22 +34,34 @@ LONGEST_EPISODE = 10_000
 
 
 def iql(**fields: Any) -> LearnerRecipe:
-    """Independent Q-learning by the paper's table; `fields` change it: `co.iql(steps=1_000_000)`."""
+    """Independent Q-learning with the paper's settings; `fields` change them.
+
+    team = co.learn(task, co.iql(steps=1_000_000), key=key)
+    """
     return LearnerRecipe("iql", tuple(fields.items()))
 
 
 def vdn(**fields: Any) -> LearnerRecipe:
-    """Q-learning of the sum of the agents' values; `fields` change its table."""
+    """Q-learning whose team value is the sum of the agents' values; `fields` change its settings.
+
+    team = co.learn(task, co.vdn(steps=1_000_000), key=key)
+    """
     return LearnerRecipe("vdn", tuple(fields.items()))
 
 
 def ippo(**fields: Any) -> LearnerRecipe:
-    """Independent PPO; `fields` change its table."""
+    """Independent PPO: the critic sees what its agent sees; `fields` change its settings.
+
+    team = co.learn(task, co.ippo(steps=1_000_000), key=key)
+    """
     return LearnerRecipe("ippo", tuple(fields.items()))
 
 
 def mappo(**fields: Any) -> LearnerRecipe:
-    """PPO whose critic sees the whole team; `fields` change its table: `co.mappo(steps=1_000_000)`."""
+    """PPO whose critic sees the whole team; `fields` change its settings.
+
+    team = co.learn(task, co.mappo(steps=1_000_000), key=key)
+    """
     return LearnerRecipe("mappo", tuple(fields.items()))
 
 
@@ -68,6 +80,7 @@ class LearnedTeam:
     """A team that has learned a task.
 
     team = co.learn(task, co.mappo(steps=1_000_000), key=key)
+    assert isinstance(team, co.LearnedTeam)
     team.play(gif="team.gif")
     team.save("team.safetensors")
     """
@@ -150,10 +163,10 @@ def learn(
 
 
 def load_team(path: Path | str, env: AbstractEnv | None = None, *, seed: int = 0, trust: bool = False) -> LearnedTeam:
-    """A learned team: from a file that `save` wrote, for its task, or from a run directory, which knows its own.
+    """A learned team: from a file that `save` wrote, or from a run directory. A file needs its task as `env`.
 
-    team = co.load_team("runs/quick")
-    team.play(gif="quick.gif")
+    team.save("team.safetensors")
+    again = co.load_team("team.safetensors", task)
     """
     path = Path(path)
     if path.is_dir():
@@ -284,7 +297,8 @@ def compare_teams(teams: Mapping[str, LearnedTeam | list[LearnedTeam]], *, metri
 
     Each name stands for a team, or for several that differ by their seed. Intervals need two or more.
 
-        print(co.compare({"mappo": [a, b, c], "mappo+hit": [d, e, f]}))
+        teams = [co.learn(task, co.mappo(steps=1_000_000), key=key) for key in jax.random.split(key, 2)]
+        print(co.compare({"mappo+hit": teams}))
     """
     require(len(teams) > 0, "compare: name at least one team")
     merged = tuple(_merged(name, team if isinstance(team, list) else [team], metric) for name, team in teams.items())

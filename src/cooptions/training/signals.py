@@ -1,5 +1,6 @@
 """SIGINT and SIGTERM: acknowledged at once, obeyed after the current chunk, or after some seconds in any case."""
 
+import atexit
 import contextlib
 import os
 import select
@@ -93,7 +94,14 @@ def obey_signals() -> Iterator[None]:
     try:
         yield
     finally:
+        atexit.register(_ignore)  # now, so that it comes before what JAX does at the end
         listener.close()
+
+
+def _ignore() -> None:
+    """A process that is ending needs no signal to do so."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def say(line: str) -> None:

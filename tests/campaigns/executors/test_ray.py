@@ -74,22 +74,23 @@ def _results(site, folder):
 
 
 def _begun(runs):
-    """Where each attempt to learn began: seed, step, node."""
+    """Where each attempt to learn began: seed, update, node, checkpoints."""
     lines = (runs / "begun").read_text().splitlines() if (runs / "begun").exists() else []
-    return [(int(seed), int(step), node) for seed, step, node in map(str.split, lines)]
+    return [(int(seed), int(row), node, Path(path)) for seed, row, node, path in map(str.split, lines)]
 
 
 def _kill_one(cluster, nodes, runs):
-    """Kill a node whose job has kept a checkpoint, and has some way to go."""
+    """Kill a node whose job has kept a checkpoint, and has some way to go: 10 of 20 updates."""
+    by_id = {node.node_id: node for node in nodes}
 
     def ripe():
-        steps = [int(path.stem) for path in runs.glob("groups/*/checkpoints/learning/*.safetensors")]
-        at_work = [by_id[node] for _, _, node in _begun(runs) if node in by_id]
-        return at_work and any(step <= 10 for step in steps)  # of 20
+        for _, _, node, checkpoints in _begun(runs):
+            if any(int(path.stem) <= 10 for path in checkpoints.glob("*.safetensors")):
+                return node
+        return None
 
-    by_id = {node.node_id: node for node in nodes}
-    if works.until(ripe, seconds=100):
-        cluster.remove_node(by_id[_begun(runs)[0][2]], allow_graceful=False)
+    if node := works.until(ripe, seconds=100):
+        cluster.remove_node(by_id[node], allow_graceful=False)
 
 
 def test_a_node_that_dies_costs_only_its_chunk(cluster, site, tmp_path):
@@ -101,8 +102,8 @@ def test_a_node_that_dies_costs_only_its_chunk(cluster, site, tmp_path):
     killer.join()
     assert failures == {}
     begun = _begun(tmp_path)
-    again = [(seed, step) for seed, step, _ in begun if [each[0] for each in begun].count(seed) > 1]
-    assert len({node for *_, node in begun}) == 2
+    again = [each[:2] for each in begun if [other[0] for other in begun].count(each[0]) > 1]
+    assert len({node for _, _, node, _ in begun}) == 2
     assert len(again) == 2  # one job was begun again, all others once
     assert again[0][1] == 0
     assert again[1][1] >= 1  # where its last checkpoint was

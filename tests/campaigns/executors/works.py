@@ -63,10 +63,11 @@ def lives(pid):
 
 
 def until(happens, seconds=60):
+    """What happens, once it does; what it is at the end if it does not."""
     end = time.monotonic() + seconds
-    while not happens() and time.monotonic() < end:
+    while not (happened := happens()) and time.monotonic() < end:
         time.sleep(0.1)
-    return happens()
+    return happened
 
 
 def learns_with_checkpoints(blocks, runs, progress):
@@ -79,8 +80,9 @@ def learns_with_checkpoints(blocks, runs, progress):
 
     def told(self, like, warn):
         found = restore(self, like, warn)
+        node = ray.get_runtime_context().get_node_id()
         with (runs / "begun").open("a") as file:
-            file.write(f"{blocks[0].first} {found.rows if found else 0} {ray.get_runtime_context().get_node_id()}\n")
+            file.write(f"{blocks[0].first} {found.step if found else 0} {node} {self.path}\n")
         return found
 
     def slow(self, step, metrics):

@@ -55,7 +55,12 @@ class Errors(eqx.Module):
 @LAPLACIANS.register("allo")
 @dataclass(frozen=True)
 class Allo(AbstractLaplacian[State, Solution]):
-    """Graph drawing under orthonormality, with stopped gradients that leave the proper eigenfunctions as optimum."""
+    """The paper's estimator: a network trained by the augmented Lagrangian Laplacian objective (ALLO).
+
+    Graph drawing under orthonormality, with stopped gradients that leave the proper eigenfunctions as optimum.
+
+        found = co.discover(walk, co.Hit(), co.Allo(4, steps=5_000), key=key)
+    """
 
     num_eigenfunctions: int = 10
     hidden: tuple[int, ...] = (256, 256)

@@ -24,7 +24,13 @@ class Solution(eqx.Module):
 @LAPLACIANS.register("exact")
 @dataclass(frozen=True)
 class Exact(AbstractLaplacian[Solution, Solution]):
-    """Rayleigh-Ritz on the indicator functions of the distinct values of z: nothing is approximated."""
+    """Exact eigenfunctions of the empirical Laplacian, for a z with few distinct values.
+
+    Rayleigh-Ritz on the indicator functions of the distinct values: nothing is approximated.
+
+        small = co.walk(co.make_env("grid-4x4-2p"), transitions=20_000, key=key)
+        found = co.discover(small, co.RawJoint(), co.Exact(4), key=key)
+    """
 
     num_eigenfunctions: int = 10
     max_values: int = 1024

@@ -36,9 +36,11 @@ class Products(eqx.Module):
 @LAPLACIANS.register("kronecker")
 @dataclass(frozen=True)
 class Kronecker(AbstractLaplacian[States, Products]):
-    """Products of single-agent eigenfunctions, on raw joint z: the agents' states, one after the other.
+    """The paper's Kronecker baseline: products of single-agent eigenfunctions, on raw joint states.
 
     `single` is fitted once for each type of agent, on the transitions of all agents of that type, pooled.
+
+        found = co.discover(walk, co.RawJoint(), co.Kronecker(4), key=key)
     """
 
     num_eigenfunctions: int = 10

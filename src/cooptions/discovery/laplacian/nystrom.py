@@ -29,7 +29,12 @@ class Solution(eqx.Module):
 @LAPLACIANS.register("nystrom")
 @dataclass(frozen=True)
 class Nystrom(AbstractLaplacian[Solution, Solution]):
-    """Rayleigh-Ritz on Gaussian bumps around visited z, and z itself: one generalised eigenproblem."""
+    """Eigenfunctions in closed form: one generalised eigenproblem. The default.
+
+    Rayleigh-Ritz on Gaussian bumps around visited z, and z itself.
+
+        found = co.discover(walk, co.Hit(), co.Nystrom(10), key=key)
+    """
 
     num_eigenfunctions: int = 10
     num_landmarks: int = 300

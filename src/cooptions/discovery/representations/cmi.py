@@ -48,7 +48,12 @@ class CmiState(AbstractModelState):
 @REPRESENTATIONS.register("cmi")
 @dataclass(frozen=True)
 class Cmi(AbstractNDistance[CmiState]):
-    """How far the team is from standing together, in each feature; with penalty weight 0, the paper's ablation."""
+    """The paper's relative representation (IARO): one n-distance per feature, with the CMI penalty.
+
+    With a penalty weight of 0 it is the paper's ablation.
+
+        found = co.discover(walk, co.Cmi(steps=2_000), co.Nystrom(4), key=key)
+    """
 
     distance: DistanceConfig = field(default_factory=DistanceConfig)
     fermat: FermatConfig = field(default_factory=FermatConfig)

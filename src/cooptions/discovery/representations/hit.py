@@ -42,10 +42,12 @@ class Window(eqx.Module):
 @REPRESENTATIONS.register("hit")
 @dataclass(frozen=True)
 class Hit(AbstractRepresentation[HitState]):
-    """Hitting times of single features.
+    """Relative representation from the hitting times of single features. The default.
 
     A continuous feature hits v when it comes within half a bin of v or jumps over it. Its log-odds are given at the
     bins' centres, interpolated between them and trained at random v, so that z is continuous.
+
+        found = co.discover(walk, co.Hit(steps=1_000), co.Nystrom(4), key=key)
     """
 
     discount: float = 0.97

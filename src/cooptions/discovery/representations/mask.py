@@ -69,7 +69,10 @@ class MaskState(eqx.Module):
 @REPRESENTATIONS.register("mask")
 @dataclass(frozen=True)
 class Mask(AbstractRepresentation[MaskState]):
-    """Feature-wise successor distances, disentangled by what each head is shown."""
+    """Relative representation from successor distances, one per feature; the head of a feature sees it alone.
+
+    found = co.discover(walk, co.Mask(steps=1_000), co.Nystrom(4), key=key)
+    """
 
     distance: DistanceConfig = field(
         default_factory=lambda: DistanceConfig(num_pairs=128, hidden=(64, 64), norm=1, learning_rate=3e-3)

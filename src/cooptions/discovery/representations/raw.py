@@ -14,7 +14,12 @@ from cooptions.training.loop import Metrics
 @REPRESENTATIONS.register("raw_joint")
 @dataclass(frozen=True)
 class RawJoint(AbstractRepresentation[None]):
-    """z is the joint state: the scaled states of all agents, one after the other, without the features they lack."""
+    """No representation: z is the joint state, the scaled states of all agents one after the other (a baseline).
+
+    Features that an agent lacks are left out.
+
+        found = co.discover(walk, co.RawJoint(), co.Nystrom(4), key=key)
+    """
 
     @property
     def num_steps(self) -> int:

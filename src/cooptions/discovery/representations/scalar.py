@@ -34,7 +34,10 @@ class ScalarState(AbstractModelState):
 @REPRESENTATIONS.register("scalar")
 @dataclass(frozen=True)
 class Scalar(AbstractNDistance[ScalarState]):
-    """How far the team is from standing together, in all features at once."""
+    """The paper's scalar ablation: one n-distance for the whole agent state.
+
+    found = co.discover(walk, co.Scalar(steps=1_000), co.Nystrom(4), key=key)
+    """
 
     distance: DistanceConfig = field(default_factory=DistanceConfig)
     fermat: FermatConfig = field(default_factory=FermatConfig)

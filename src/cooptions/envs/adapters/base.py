@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -38,6 +38,9 @@ class AbstractAdapter(AbstractEnv[Wrapped]):
     """The action that stands still, or does the least."""
     team_reward: Literal["mean", "sum"] = "mean"
     """How the rewards of the agents become the team's."""
+    landmarks: Callable[[Any], Any] | None = field(default=None, metadata={"only_drawn": True})
+    """The wrapped environment's state -> [landmark, feature]: places that frames show beside the agents, in the first
+    features of an agent's state."""
     score: Callable[[Any], Any] | None = None
     """The wrapped environment's state -> [score], named by `score_names`; None scores the return so far."""
     score_names: tuple[str, ...] = ("return",)
@@ -51,6 +54,10 @@ class AbstractAdapter(AbstractEnv[Wrapped]):
         actual = jax.eval_shape(lambda inner: jnp.asarray(self.factorise(inner)), state.inner).shape
         expected = (self.num_agents, len(self.features))
         require(actual == expected, f"factorise: returns shape {actual}, expected [agent, feature] = {expected}")
+        if (landmarks := self.landmarks) is not None:
+            shape = jax.eval_shape(lambda inner: jnp.asarray(landmarks(inner)), state.inner).shape
+            enough = len(shape) == 2 and shape[1] >= min(len(self.features), 2)
+            require(enough, f"landmarks: returns shape {shape}, expected [landmark, feature] with the first features")
         check_env(self)
 
     @cached_property

@@ -24,6 +24,15 @@ class FromJaxMARL(AbstractAdapter):
 
     Observations of unequal shapes are flattened and padded with 0; agents with fewer actions than others
     have the rest masked, on top of the environment's own `get_avail_actions` where it has one.
+
+        spread = jaxmarl.make("MPE_simple_spread_v3")
+        env = co.FromJaxMARL(
+            spread,
+            features=(Feature.continuous("x", -2.0, 2.0), Feature.continuous("y", -2.0, 2.0)),
+            factorise=lambda state: state.p_pos[: spread.num_agents],
+            landmarks=lambda state: state.p_pos[spread.num_agents :],
+            ends_by_time_limit=True,
+        )
     """
 
     env: MultiAgentEnv

@@ -29,6 +29,12 @@ class FromJumanji(AbstractAdapter):
 
     `discount` and `last` are the environment's own. Many of Jumanji's environments call their time limit a
     termination; nothing in their time steps tells the two apart.
+
+        env = co.FromJumanji(
+            RobotWarehouse(),
+            features=(Feature.coordinate("row", 11), Feature.coordinate("column", 10)),
+            factorise=lambda state: jax.numpy.stack([state.agents.position.x, state.agents.position.y], axis=1),
+        )
     """
 
     env: Environment

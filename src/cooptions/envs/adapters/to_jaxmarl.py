@@ -28,13 +28,16 @@ class Exported(eqx.Module):
 
 
 class ToJaxMARL(MultiAgentEnv):
-    """An environment for other people's learners: agents `agent_0`, `agent_1`, ..., each paid the team's reward.
+    """An environment for JaxMARL's learners: agents `agent_0`, `agent_1`, ..., each of which gets the team's reward.
 
     `step` starts a new episode by itself, as JaxMARL's environments do; `step_env` does not. `info` holds an entry per
     agent, the same for all but the votes: every score under its name; `discount`, which is 1 where a time limit ended
     the episode; and with joint options `option` (the one that goes on from here, or -1), its `age`, and `votes` (how
     many agents chose the same option as this one; 0 if it chose a primitive). Hints for learning are in
     `info["shaped_reward"]`, by agent, as in JaxMARL's Overcooked.
+
+        exported = co.to_jaxmarl(co.MacroEnv(env, options))
+        observations, state = exported.reset(key)
     """
 
     def __init__(self, env: AbstractEnv) -> None:

@@ -21,6 +21,8 @@ from cooptions.types import Feature, TimeStep, restart
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1], [0, 0]])
 """What each action adds to an agent's place: stand still, up and down (x, the row), left and right (y), load."""
 LOAD = 5
+LARGEST_GRID = 1000
+"""Cells of a side."""
 
 
 class State(eqx.Module):
@@ -76,6 +78,7 @@ class Foraging(AbstractEnv[State]):
             self.sight is None or 1 <= self.sight <= self.grid_size,
             f"sight must be 1 to grid_size ({self.grid_size}), not {self.sight}",
         )
+        require(self.grid_size <= LARGEST_GRID, f"grid_size must be at most {LARGEST_GRID}, not {self.grid_size}")
         cells = max(self.grid_size - 2, 0) ** 2
         require(
             self.grid_size >= 5 and cells - self.num_agents > 5 * self.num_apples,

@@ -69,7 +69,7 @@ Loading compares this with your environment, and every file with its SHA-256 in 
 def _usage(env: AbstractEnv, scenario: str) -> str:
     made, maker = _made(env), f"from {type(env).__module__} import {type(env).__name__}"
     if scenario:
-        made, maker = f'make_env("{scenario}")', "from cooptions.envs import make_env"
+        made, maker = f'make_env("{scenario}")', "from cooptions.envs.scenarios import make_env"
     elif "<" in made:  # it holds what cannot be written down, such as a function
         made = f"...  # your {type(env).__name__}, made as above"
     return f"""## Use

@@ -70,7 +70,8 @@ def _plain(value: Any) -> Any:
         return value.__qualname__
     name = {"class": type(value).__name__}
     if dataclasses.is_dataclass(value):
-        return name | {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        fields = [field for field in dataclasses.fields(value) if not field.metadata.get("only_drawn")]
+        return name | {field.name: _plain(getattr(value, field.name)) for field in fields}
     scalars = {
         key: item for key, item in getattr(value, "__dict__", {}).items() if isinstance(item, bool | int | float | str)
     }

@@ -1,4 +1,4 @@
-"""How each environment looks: one file each, named like the environment's, imported when it is first drawn."""
+"""How each environment looks: one file each, named like its module or folder in `envs`, imported when first drawn."""
 
 import importlib
 from importlib.util import find_spec

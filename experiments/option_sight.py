@@ -1,6 +1,6 @@
 """Options that see relations against options that see observations: what they reach, and what training them takes.
 
-    python -m benchmarks.option_sight grid-15x15-4p --eigenfunctions 2 --out results/options/sight-grid.json
+    python -m experiments.option_sight grid-15x15-4p --eigenfunctions 2 --out results/options/sight-grid.json
 
 Both kinds follow the same eigenfunctions, in the same process, with the same seeds. Each option is followed from 256
 states of random play. Its share of the possible gain is how far it climbs, over how far the highest start stands above
@@ -17,8 +17,9 @@ import jax
 import numpy as np
 import tyro
 
-from cooptions.discovery.discover import Evaluator, fit_representation, fit_spectrum
-from cooptions.discovery.walks import index_futures, walk
+from cooptions.discovery.discover import fit_representation, fit_spectrum
+from cooptions.discovery.discovered import Discovered
+from cooptions.discovery.walks import index_futures, walk_seeds
 from cooptions.envs.rollout import Runners
 from cooptions.files import encode, write_json
 from cooptions.learners.q_learning import QLearner
@@ -29,15 +30,15 @@ from cooptions.options.task import OptionTask, collect_starts
 from cooptions.options.train import (
     OptionTraining,
     option_set,
-    option_weights,
+    option_tasks,
     recipe,
-    tasks_on,
-    train_options,
+    train_option_networks,
     values_at,
 )
 from cooptions.runs.config import Config
 from cooptions.runs.directory import provenance
-from cooptions.runs.presets import METHODS, preset, with_parts
+from cooptions.runs.paper import METHODS
+from cooptions.runs.presets import preset, with_parts
 from cooptions.training.memory import stage_bytes
 from experiments.option_quality import shares_of_optimal
 
@@ -78,25 +79,24 @@ def with_sight(config: Config, sight: Sight, arguments: Arguments) -> Config:
     return replace(config, options=replace(options, sight=sight, learner=learner))
 
 
-def discover(config: Config) -> Evaluator:
+def discover(config: Config) -> Discovered:
     """The eigenfunctions of every seed."""
-    walks = walk(config.env, config.walk, config.keys("walk"))
+    walks = walk_seeds(config.env, config.walk, config.keys("walk"))
     representation = fit_representation(config.discovery, index_futures(walks), config.keys("representation"))
     spectrum = fit_spectrum(config.discovery, representation, walks, config.keys("laplacian"))
-    return jax.jit(jax.vmap(config.discovery.evaluator))(representation, spectrum)
+    return Discovered(config.discovery, representation, spectrum)
 
 
-def tasks_of(config: Config, evaluate: Evaluator) -> OptionTask:
-    weights = option_weights(config.eigenoptions, config.laplacian.num_eigenfunctions)
-    return tasks_on(config.env, config.columns, config.options, evaluate, weights, config.keys("starts"))
+def tasks_of(config: Config, found: Discovered) -> OptionTask:
+    return option_tasks(config.env, found, config.options, config.eigenoptions, config.keys("starts"))
 
 
-def measure(config: Config, evaluate: Evaluator, num_starts: int) -> dict[str, Any]:
+def measure(config: Config, found: Discovered, num_starts: int) -> dict[str, Any]:
     """Train the options of all seeds, then follow them."""
-    tasks, keys = tasks_of(config, evaluate), config.keys("options")
+    tasks, keys = tasks_of(config, found), config.keys("options")
     memory = stage_bytes(OptionTraining(QLearner(config.options.learner)), tasks, keys)
     begun = time.perf_counter()
-    network = jax.block_until_ready(train_options(config.options, tasks, keys))
+    network = jax.block_until_ready(train_option_networks(config.options, tasks, keys))
     seconds = time.perf_counter() - begun
     sets = option_set(config.options, network, config.eigenoptions, config.env)
     seeds = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], (tasks, sets)) for seed in range(config.seeds)]
@@ -124,14 +124,14 @@ def roll_outs(config: Config, task: OptionTask, options: OptionSet, num_starts: 
 
 def start_values(config: Config, task: OptionTask, begun: Runners) -> np.ndarray:
     """The eigenfunctions at the starts."""
-    joint = jax.vmap(config.env.agent_states)(begun.state)[..., np.array(config.columns)]
+    joint = jax.vmap(config.env.agent_states)(begun.state)
     return np.asarray(values_at(task.evaluate, joint))
 
 
 def follow_up(task: OptionTask, option: int, before: np.ndarray, followed: Any) -> dict[str, float]:
     """One option's gain in units of what there was to gain, and how it ended."""
     weights = np.asarray(task.weights)[option]
-    ends = followed.agent_states[:, -1][..., np.array(task.columns)]
+    ends = followed.agent_states[:, -1]
     start, end = before @ weights, np.asarray(values_at(task.evaluate, ends)) @ weights
     possible = start.max() - start.mean()
     steps = np.asarray(followed.length)
@@ -158,11 +158,11 @@ def summary(result: dict[str, Any]) -> dict[str, float]:
 
 def main(arguments: Arguments) -> None:
     base = configuration(arguments)
-    evaluate = discover(base)
+    found = discover(base)
     rows = {}
     for sight in arguments.sights:
         config = with_sight(base, sight, arguments)
-        rows[sight] = {"config": encode(config.options), **measure(config, evaluate, arguments.num_starts)}
+        rows[sight] = {"config": encode(config.options), **measure(config, found, arguments.num_starts)}
         print(arguments.scenario, sight, json.dumps({k: rows[sight][k] for k in list(rows[sight]) if "train" in k}))
         print(json.dumps(rows[sight]["summary"]), flush=True)
         write_json(arguments.out, {"config": encode(base), "rows": rows, "made_by": provenance()})
