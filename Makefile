@@ -4,10 +4,12 @@ READY := .venv/.ready
 
 .PHONY: demo test test-all lint docs clean
 
+# Four agents learn to meet, with joint options and without: three teams each, about five minutes on two cores.
 demo: $(READY)
-	$(BIN)/cooptions run quick --out runs/demo
-	$(BIN)/cooptions train quick --method iql --out runs/demo-iql
-	$(BIN)/cooptions compare runs/demo-iql runs/demo --out runs/demo
+	$(BIN)/cooptions train meet --out runs/demo/with-options
+	$(BIN)/cooptions train meet --method iql-ns --out runs/demo/without
+	$(BIN)/cooptions evaluate runs/demo/with-options --episodes 200 --gif
+	$(BIN)/cooptions compare runs/demo/without runs/demo/with-options --out runs/demo
 
 # Most of the time is compilation, which uses one core: two processes, each with whole files.
 TESTS := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder

@@ -198,6 +198,8 @@ def _signal(path: Path, number: signal.Signals, after: float, expected: str) -> 
     process.send_signal(number)
     begun = time.monotonic()
     _, errors = process.communicate(timeout=60)
+    if (path / "fit.safetensors").exists() and b"Traceback" not in errors:  # it came when all was done
+        return "harmless" if _result(path) == expected else "silent"
     if process.returncode not in (0, 130) or time.monotonic() - begun > 10:
         return f"exit {process.returncode} after {time.monotonic() - begun:.0f} s"
     if process.returncode == 130 and (b"stop" not in errors or b"Traceback" in errors):
@@ -246,8 +248,7 @@ def _full(begun: Path, limit: int, expected: str) -> str:
                 return "traceback"
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        newest = max(before, key=lambda file: file.stat().st_mtime if file.exists() else 0)
-        if (newest.exists() and newest.read_bytes() != before[newest]) or list(copy.rglob("*orbax*")):
+        if any(file.exists() and file.read_bytes() != content for file, content in before.items()):
             return "silent"
         return "resumed" if resume(copy, []) == expected else "silent"
 

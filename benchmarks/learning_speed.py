@@ -41,16 +41,16 @@ from cooptions.envs.overcooked import Overcooked
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import require
 from cooptions.files import encode
-from cooptions.learners import Learner
+from cooptions.learners.base import LearnerConfig
 from cooptions.learners.exploration import ChoiceConfig
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroConfig
 from cooptions.options.option_set import init_policies
-from cooptions.options.sight import View
+from cooptions.options.sight import Sight, View
 from cooptions.options.train import eigenoptions, option_set, recipe
 from cooptions.runs.directory import provenance
 from cooptions.runs.paper import IQL, IQL_FOR_PICTURES, TEAM_LEARNERS
-from cooptions.training.loop import run_chunk
+from cooptions.training.chunks import no_means, run_chunk
 from cooptions.training.memory import stage_bytes
 from cooptions.types import TimeStep
 
@@ -148,9 +148,11 @@ def ours_as_narrow(task: Task, arguments: Arguments) -> Contestant:
     return compile_ours(narrow, task.env, arguments)
 
 
-def ours_with_options(task: Task, arguments: Arguments, *, valued: bool) -> Contestant:
+def ours_with_options(
+    task: Task, arguments: Arguments, *, valued: bool = False, sight: Sight = "relation"
+) -> Contestant:
     """Options with random weights: they cost the same. With values of their own, they are learned about, too."""
-    recipe_of_options = recipe("ours", task.env)
+    recipe_of_options = replace(recipe("ours", task.env), sight=sight)
     learner = recipe_of_options.learner
     num_outputs = task.env.num_actions + 1 - learner.fixed_last
     view = View.of(task.env, recipe_of_options.sight)
@@ -172,26 +174,28 @@ def ours_by_ppo(task: Task, arguments: Arguments, *, method: str) -> Contestant:
     return compile_ours(TEAM_LEARNERS[method][task.env.shows_pictures], task.env, arguments)
 
 
-def compile_ours(config: Learner, envs: AbstractEnv, arguments: Arguments) -> Contestant:
+def compile_ours(config: LearnerConfig, envs: AbstractEnv, arguments: Arguments) -> Contestant:
     """Chunks of training, timed once replay, if there is one, is full and some of training is over."""
     stage, keys = config.build(), jax.random.split(jax.random.key(0), arguments.seeds)
     init = jax.jit(jax.vmap(lambda key, env: stage.init(env, key=key)))
     like = jax.eval_shape(init, keys, envs)
     estimate = stage_bytes(stage, envs, keys)
     begun = time.perf_counter()
-    program = run_chunk.lower(stage, arguments.updates, like, envs, keys, jnp.int32(0)).compile()
+    length, means = jnp.int32(arguments.updates), no_means(stage, like, envs, keys)
+    program = run_chunk.lower(stage, arguments.updates, like, means, envs, keys, jnp.int32(0), length).compile()
     compile_seconds = time.perf_counter() - begun
     to_fill = max(config.capacity, config.learning_starts) if isinstance(config, QConfig) else 0
     warm_ups = math.ceil(to_fill / stage.steps_per_update / arguments.updates) + 1
     later = round(arguments.progress * stage.num_updates)
 
     def take_time() -> Timing:
-        state, seconds, metrics = init(keys, envs), [], {}
+        state, seconds, metrics = init(keys, envs), [], no_means(stage, like, envs, keys)
         for chunk in range(warm_ups + arguments.repeats):
             if chunk == warm_ups - 1:  # one more to get used to it
                 state = eqx.tree_at(lambda s: s.updates, state, jnp.full_like(state.updates, later))
             begun = time.perf_counter()
-            state, metrics = jax.block_until_ready(program(state, envs, keys, jnp.int32(chunk * arguments.updates)))
+            start = jnp.int32(chunk * arguments.updates)
+            state, metrics = jax.block_until_ready(program(state, metrics, envs, keys, start, length))
             seconds.append((time.perf_counter() - begun) / arguments.updates)
         losses = [metric for name, metric in metrics.items() if name.endswith("loss")]
         require(all(bool((loss != 0).all()) for loss in losses), "nothing was learned while the clock ran")
@@ -314,8 +318,9 @@ CONTESTANTS: dict[str, Callable[[Task, Arguments], Contestant]] = {
     "ours": ours,
     "ours-in-single": ours_in_single_precision,
     "ours-as-narrow": ours_as_narrow,
-    "ours+options": lambda task, arguments: ours_with_options(task, arguments, valued=False),
-    "ours+valued-options": lambda task, arguments: ours_with_options(task, arguments, valued=True),
+    "ours+options": ours_with_options,
+    "ours+observing-options": partial(ours_with_options, sight="observation"),
+    "ours+valued-options": partial(ours_with_options, valued=True),
     "ippo": partial(ours_by_ppo, method="ippo"),
     "mappo": partial(ours_by_ppo, method="mappo"),
     "jaxmarl": jaxmarl,

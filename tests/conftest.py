@@ -8,6 +8,8 @@ os.environ.setdefault(
     "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
 )
 
+os.environ["COOPTIONS_CACHE"] = "off"  # every test compiles for itself
+
 from jaxtyping import install_import_hook
 
 install_import_hook("cooptions", "beartype.beartype")

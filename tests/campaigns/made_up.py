@@ -52,3 +52,38 @@ def result(
 def keys_to_numbers(keys):
     """A number for each seed, its own."""
     return (np.asarray(jax.random.key_data(keys))[:, -1] % 1000).astype(np.float32)
+
+
+GRID = "grid-4x4-2p,time_limit=10"
+
+SMALL = """
+  walk: {transitions: 2000, num_envs: 10}
+  laplacian: {num_eigenfunctions: 1, num_landmarks: 10}
+  representation: {steps: 100, batch: 32}
+  options: {num_starts: 8, max_steps: 4}
+  options.learner: {steps: 320, num_envs: 4, batch: 4, capacity: 400, learning_starts: 80}
+  learning: {evaluations: 2, episodes: 3}
+  learning.learner: {num_envs: 4, rollout: 10, batch: 4, capacity: 400, learning_starts: 80}
+  learning.learner.network: {hidden: [8], recurrent: false, half: false}
+"""
+
+TINY = f"""
+name: tiny
+seeds: 1
+block: 1
+steps: 800
+set: {SMALL}
+lineups:
+  plain:
+    scenarios: ["{GRID}"]
+    methods: [iql]
+    seeds: 2
+  with-options:
+    scenarios: ["{GRID}"]
+    methods: [iql+hit, iql+mask]
+compare:
+  H1: {{claim: options help, left: [iql+hit, iql+mask], right: iql}}
+figures:
+  curves: {{kind: curves}}
+"""
+"""Three rows, two programs, four blocks."""

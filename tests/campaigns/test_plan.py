@@ -1,35 +1,37 @@
 """The plan: what is missing, and what learns in one program."""
 
-import io
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from rich.console import Console
 
-from cooptions.campaigns import estimates
-from cooptions.campaigns.estimates import Speeds, group_bytes, plan_summary, plan_table
-from cooptions.campaigns.figures import PAPER, REPRODUCTIONS
+from cooptions.campaigns.jobs import jobs
 from cooptions.campaigns.plan import Places, make_plan
 from cooptions.campaigns.results import Result, result_path, write_result
-from cooptions.campaigns.rows import Block, Row
+from cooptions.campaigns.rows import Block, Row, Seeding
+from cooptions.campaigns.work import discover_blocks, learn_blocks
 from cooptions.errors import ArtifactError, ConfigError
-from cooptions.training.progress import Progress
+from cooptions.runs.directory import open_run
 
 GRID = "grid-5x5-2p"
-IQL, VDN, HIT, MASK, SIX = (
+IQL, VDN, HIT, MASK, SIX, WALK = (
     Row(GRID, "iql"),
     Row(GRID, "vdn"),
     Row(GRID, "iql+hit"),
     Row(GRID, "iql+mask"),
     Row(GRID, "iql+hit", 6),
+    Row(GRID, "hit", until="walk"),
 )
-SPEEDS = Speeds({("grid", "ours"): 2.0, ("grid", "jaxmarl"): 6.0})
+OTHER = Row(GRID, "iql", overrides=(("learning.learner.target_interval", 100),), variant="other")
 
 
 @pytest.fixture
 def places(tmp_path):
     return Places(tmp_path / "runs", tmp_path / "results")
+
+
+def _plan(wanted, places, block=5, **options):
+    return make_plan({row: Seeding(range(num), block) for row, num in wanted.items()}, places, **options)
 
 
 def _store(places, row, seeds, fraction=1.0, **settings):
@@ -39,7 +41,7 @@ def _store(places, row, seeds, fraction=1.0, **settings):
         result = Result(
             row.place, row.method, row.num_options, fraction, metric, block.settings | settings,
             steps=np.array([1]), seeds=tuple(seeds), means=np.zeros((len(seeds), 1)), last=np.zeros((len(seeds), 2)),
-            blocks=(),
+            blocks=(), variant=row.variant,
         )  # fmt: skip
         write_result(result_path(places.results, row, fraction, metric), result)
 
@@ -49,94 +51,80 @@ def _grouped(plan):
 
 
 def test_methods_that_share_a_program_learn_together_and_others_do_not(places):
-    plan = make_plan({IQL: 10, VDN: 5, HIT: 5, MASK: 5, SIX: 5}, places)
+    plan = _plan({IQL: 10, VDN: 5, OTHER: 5, HIT: 5, MASK: 5, SIX: 5}, places)
     assert _grouped(plan) == [
         [(IQL, 0), (IQL, 5)],
         [(VDN, 0)],
+        [(OTHER, 0)],
         [(HIT, 0), (MASK, 0)],
         [(SIX, 0)],
     ]
 
 
-def test_all_option_methods_of_a_scenario_of_the_paper_are_one_program(places):
-    plan = make_plan(dict.fromkeys(PAPER.rows_in("lbf-15x15-4p-3f"), 10), places)
-    assert [len({block.row for block in group.blocks}) for group in plan.groups] == [1, 1, 1, 1, 5]
-    assert plan.groups[-1].num_seeds == 50
+def test_how_many_seeds_discover_is_no_part_of_the_program(places):
+    plan = make_plan({HIT: Seeding(range(5), 5, 1), MASK: Seeding(range(5), 5, 2)}, places)
+    assert len(plan.groups) == 1
 
 
 def test_groups_hold_at_most_so_many_seeds_and_first_seeds_come_first(places):
-    plan = make_plan({HIT: 10, MASK: 10}, places, members=12)
+    plan = _plan({HIT: 10, MASK: 10}, places, members=12)
     assert _grouped(plan) == [[(HIT, 0), (MASK, 0)], [(HIT, 5), (MASK, 5)]]
     with pytest.raises(ConfigError, match="members must hold a block of 5 seeds"):
-        make_plan({HIT: 10}, places, members=4)
+        _plan({HIT: 10}, places, members=4)
 
 
 def test_seeds_among_the_results_are_not_made_again(places):
     _store(places, IQL, range(5))
     _store(places, VDN, range(4))
     _store(places, HIT, range(5), fraction=0.5)
-    plan = make_plan({IQL: 10, VDN: 5, HIT: 5}, places)
-    assert _grouped(plan) == [[(IQL, 5)], [(VDN, 0)], [(HIT, 0)]]
-    assert make_plan({HIT: 5}, places, fraction=0.5).missing == ()
+    plan = _plan({IQL: 10, VDN: 5, HIT: 5, OTHER: 5}, places)
+    assert _grouped(plan) == [[(IQL, 5)], [(VDN, 0)], [(HIT, 0)], [(OTHER, 0)]]
+    assert _plan({HIT: 5}, places, fraction=0.5).missing == ()
 
 
 def test_results_of_other_settings_are_refused_with_the_field(places):
     _store(places, IQL, range(5), scenario="grid-6x6-2p")
     with pytest.raises(ArtifactError, match="percent_eaten.json.*scenario is 'grid-6x6-2p' there, 'grid-5x5-2p'"):
-        make_plan({IQL: 10}, places)
+        _plan({IQL: 10}, places)
 
 
-def test_minutes_are_those_of_measured_speeds_and_unknown_otherwise(places, monkeypatch):
-    monkeypatch.setattr(estimates, "group_bytes", lambda group: group.num_seeds * 10**9)
-    plan = make_plan({IQL: 10, Row(GRID, "ippo"): 5, HIT: 5}, places)
-    updates = plan.blocks[0].config.learning.learner.num_updates
-    table = plan_table(plan, SPEEDS, Progress.silent())
-    cells = {str(column.header): list(column.cells)[1:] for column in table.columns}  # below the scenario's name
-    assert cells["minutes"] == [f"{updates * 10 * 2e-3 / 60:.3g}", "?", "?"]
-    assert cells["missing"] == ["0-9", "0-4", "0-4"]
-    assert cells["GB"] == ["10", "5", "5"]
-    told = plan_summary(plan, SPEEDS)
-    assert f"without options: {updates * 10 * 6e-3 / 60:.3g} minutes, where ours take" in told
-    assert "the 2 of 4 blocks whose speed was measured" in told
-    _store(places, IQL, range(10))
-    done = plan_table(make_plan({IQL: 10}, places), SPEEDS, Progress.silent())
-    assert [list(column.cells)[-1] for column in done.columns][2:5] == ["0-9", "", ""]
+def test_results_of_fewer_discoveries_count(places):
+    _store(places, HIT, range(5))  # one discovery
+    plan = make_plan({HIT: Seeding(range(10), 5, 2)}, places)
+    assert _grouped(plan) == [[(HIT, 5)]]
 
 
-def test_every_plan_fits_into_eighty_columns(places, monkeypatch):
-    monkeypatch.setattr(estimates, "group_bytes", lambda group: 10**10)
-    rows = {row for figure in REPRODUCTIONS.values() for row in figure.rows}
-    table, shown = plan_table(make_plan(dict.fromkeys(rows, 15), places), SPEEDS, Progress.silent()), io.StringIO()
-    Console(width=80, file=shown).print(table)
-    assert "\n  iql-ns+iaro-scalar " in shown.getvalue()
-    assert "…" not in shown.getvalue()
+def test_discoveries_are_made_once_and_learning_waits_for_its_own(places):
+    plan = _plan({IQL: 1, HIT: 2, MASK: 1, SIX: 1, WALK: 1}, places, block=1)
+    todo = {job.name: job for job in jobs(plan, places.runs)}
+    hit, second, mask = (
+        f"discover.{GRID}.{place}" for place in ("iql+hit.seeds-0-0", "iql+hit.seeds-1-1", "iql+mask.seeds-0-0")
+    )
+    assert {name for name in todo if name.startswith("discover")} == {hit, second, mask}
+    needs = {job.blocks: job.after for job in todo.values() if job.work is learn_blocks}
+    assert needs == {
+        (Block(IQL, 0, 1),): set(),
+        (Block(HIT, 0, 1), Block(MASK, 0, 1), Block(HIT, 1, 1)): {hit, second, mask},
+        (Block(SIX, 0, 1),): {hit},
+    }
+    alone = todo[f"make.{GRID}.hit.seeds-0-0"]
+    assert (alone.work, alone.blocks, alone.after) == (discover_blocks, (Block(WALK, 0, 1),), set())
+    order = list(todo)
+    assert all(order.index(need) < order.index(job.name) for job in todo.values() for need in job.after)
 
 
-@pytest.mark.parametrize(
-    ("method", "timed"),
-    [("iql", "ours"), ("iql+hit", "ours+options"), ("iql+wander", None), ("ippo", "ippo"), ("mappo", None)],
-)
-def test_what_was_not_timed_is_not_guessed(method, timed):
-    timings = {"ours": 1.0, "ours+options": 2.0, "ippo": 4.0, "jaxmarl": 3.0}
-    speeds = Speeds({("grid", name): each for name, each in timings.items()})
-    block = Block(Row(GRID, method), 0, 5)
-    assert (speeds.jaxmarl(block) is None) == ("ppo" in method)
-    seconds = speeds.ours(block)
-    updates = block.config.learning.learner.num_updates
-    assert seconds == (timed and pytest.approx(speeds.milliseconds["grid", timed] * updates * 5 / 1e3))
+def test_what_was_discovered_is_not_again(places):
+    block = Block(HIT, 0, 1)
+    plan = _plan({HIT: 1}, places, block=1)
+    made = [stage for stage in block.stages if stage != "learning"]
+    with open_run(places.runs / block.place, block.stages) as run:
+        for stage in made[:-1]:
+            run.save(stage, {}, seconds=0.0)
+        assert [job.work for job in jobs(plan, places.runs)] == [discover_blocks, learn_blocks]
+        run.save(made[-1], {}, seconds=0.0)
+    assert [(job.work, job.after) for job in jobs(plan, places.runs)] == [(learn_blocks, frozenset())]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("tiny")
-def test_memory_counts_every_seed_and_the_options(places):
-    plain, options = (make_plan({Row("tiny", method): 1}, places).groups[0] for method in ("iql", "iql+hit"))
-    many = make_plan({Row("tiny", "iql"): 3}, places).groups[0]
-    assert group_bytes(many) > 2.5 * group_bytes(plain)
-    assert group_bytes(options) > 2 * group_bytes(plain)
-
-
-def test_speeds_are_read_from_the_benchmark(tmp_path):
-    rows = '{"scenario": "lbf", "name": "ours", "ms_per_update": 12.0}'
-    (tmp_path / "speed.json").write_text(f'{{"seeds": 4, "rows": [{rows}]}}')
-    assert Speeds.read(tmp_path).milliseconds == {("lbf", "ours"): 3.0}
-    assert Speeds.read(Path("nowhere")).milliseconds == {}
+def test_equal_blocks_are_equal_however_they_discover():
+    assert Block(HIT, 0, 5, discoveries=1) == Block(HIT, 0, 5, discoveries=2)
+    assert replace(HIT, variant="x") != HIT

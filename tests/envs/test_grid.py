@@ -104,7 +104,7 @@ def test_text_map(tmp_path):
     assert not ((position == [0, 2]).all(-1)).any()
     with pytest.raises(ConfigError, match=r"map\.txt has 2 rows of length \[3\], expected 3 of 3"):
         Grid(3, 3, 2, map=str(path))
-    with pytest.raises(ConfigError, match="cannot read"):
+    with pytest.raises(ConfigError, match="is not a file"):
         Grid(3, 3, 2, map=str(tmp_path / "none.txt"))
 
 
@@ -127,3 +127,15 @@ def test_bad_fields_are_named(fields, named):
 
 def test_moves_start_with_standing_still():
     assert MOVES[Grid().noop].tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("scenario", ["grid-30000x30000-2p", "grid-3x3-2p,map=/dev/zero"])
+def test_what_is_too_large_is_refused_before_anything_is_made(scenario):
+    with pytest.raises(ConfigError, match="at most 1000000 cells|is not a file"):
+        make_env(scenario)
+
+
+def test_a_map_file_that_is_too_large_is_refused(tmp_path):
+    (tmp_path / "map.txt").write_bytes(b"." * (2_000_001))
+    with pytest.raises(ConfigError, match="has 2000001 bytes; a map has at most 2000000"):
+        Grid(3, 3, 2, map=str(tmp_path / "map.txt"))

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.envs import make_env
 from cooptions.envs.grid import Grid
 from cooptions.envs.rollout import start
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 from cooptions.options.primitives import Primitives
 

@@ -17,7 +17,7 @@ from cooptions.options.report import (
     OptionReport,
     Ratio,
     _ratios,
-    markdown_table,
+    markdown_reports,
     report_options,
     rich_table,
 )
@@ -88,7 +88,7 @@ def test_where_nobody_differs_there_is_no_ratio(tiny_env, tiny_starts):
     up = report_options(tiny_env, Known(), alike, key=KEY)[0]
     assert [feature.ratio for feature in up.features] == [None, None]
     assert up.description == "finds no feature to differ in"
-    assert "| - | - |" in markdown_table([up])
+    assert "| - | - |" in markdown_reports([up])
     assert json.dumps(dataclasses.asdict(up), allow_nan=False)
 
 
@@ -148,12 +148,12 @@ def test_reports_are_json_and_tables_have_a_row_each(reports):
     console = Console(width=80)
     with console.capture() as capture:
         console.print(rich_table(reports))
-    lines = markdown_table(reports).splitlines()
+    lines = markdown_reports(reports).splitlines()
     assert len(lines) == 2 + len(reports)
     assert {line.count("|") for line in lines} == {lines[0].count("|")}
     for shown, ratio in ((capture.get(), "0.00 ("), (lines[2], "0.00 [0.00, 0.00] (")):
         assert "brings x" in shown
         assert ratio in shown
         assert f"{reports[0].share_terminated:.0%}" in shown
-    assert markdown_table([]) == ""
+    assert markdown_reports([]) == ""
     assert isinstance(reports[0], OptionReport)

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from cooptions.envs import make_env
 from cooptions.envs.grid import Grid
+from cooptions.envs.scenarios import make_env
 from cooptions.envs.team import Team
 from cooptions.options.sight import View, relations
 from cooptions.options.train import OptionsConfig, eigenoptions, option_weights, tasks_on
@@ -45,9 +45,9 @@ def test_training_shows_what_execution_shows(scenario, sight):
     env = make_env(scenario)
     config = OptionsConfig(sight=sight, num_starts=16, start_steps=3)
     functions = jax.tree_util.Partial(lambda states: jnp.abs(states[0] - states[1]))
-    columns = tuple(range(len(env.features)))
-    weights = option_weights(eigenoptions(2, len(columns)), len(columns))
-    tasks = tasks_on(env, columns, config, functions, weights, jax.random.split(jax.random.key(0), 1))
+    num = len(env.features)
+    weights = option_weights(eigenoptions(2, num), num)
+    tasks = tasks_on(env, config, functions, weights, jax.random.split(jax.random.key(0), 1))
     task = jax.tree.map(lambda leaf: leaf[0], tasks)
     task = replace(task, weights=task.weights[0], pace=task.pace[0])
     view, still = View.of(env, sight), jnp.full(2, env.noop)

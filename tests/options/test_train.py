@@ -42,7 +42,7 @@ def exact_functions(agent_states):
 def make_tasks(config, num_starts=64, **settings):
     """The tasks of the four options of the hand-made functions."""
     config = replace(config, num_starts=num_starts, start_steps=5)
-    settings = {"env": ENV, "columns": (0, 1), "weights": option_weights(eigenoptions(2, 2), 2)} | settings
+    settings = {"env": ENV, "weights": option_weights(eigenoptions(2, 2), 2)} | settings
     keys = jax.random.split(jax.random.key(0), 1)
     return tasks_on(config=config, evaluate=jax.tree_util.Partial(exact_functions), keys=keys, **settings)
 
@@ -171,12 +171,6 @@ def test_tasks_begin_at_all_their_starts_and_know_the_value_there(config):
     np.testing.assert_allclose(timesteps.observation, jax.vmap(ENV.observe)(states.inner), atol=1e-6)
 
 
-def test_tasks_see_the_features_that_discovery_knows(config):
-    task = one(make_tasks(config, columns=(1,), weights=jnp.array([[2.0]])), 0)
-    begun = ENV.place(jnp.array([[0, 0], [3, 1]]))
-    assert float(task.value(begun)) == pytest.approx(float(task.weights[0]) * (1.5 - 1.0))
-
-
 @pytest.mark.parametrize(("scale", "gain"), [("gain", 1.0), ("variance", None)])
 def test_the_unit_of_reward_is_what_there_is_to_gain(config, scale, gain):
     task = jax.tree.map(lambda leaf: leaf[0], make_tasks(replace(config, scale=scale)))
@@ -255,6 +249,14 @@ def test_pace_is_what_one_agents_move_changes(config):
     np.testing.assert_allclose(tasks.pace[0], unit * np.sqrt(2 / 5), rtol=0.05)
 
 
+def test_costs_may_be_in_units_of_reward(config):
+    tasks = make_tasks(replace(config, cost_unit="reward", step_cost=0.25, effort=0.0, scale="variance"))
+    np.testing.assert_array_equal(tasks.pace, np.ones((1, 4)))
+    state, _ = one(tasks, 0).reset(jax.random.key(0))
+    _, timestep = one(tasks, 0).step(state, jnp.array([0, 0]), jax.random.key(1))
+    assert float(timestep.reward) == pytest.approx(-0.25)
+
+
 def test_starts_differ_and_are_where_random_play_leads():
     begun = collect_starts(Grid(height=9, width=9, num_agents=2), 200, 10, key=jax.random.key(0))
     assert isinstance(begun, Runners)
@@ -287,7 +289,8 @@ def test_the_papers_recipe_is_its_table():
 @pytest.mark.parametrize("config", RECIPES["paper"])
 def test_the_papers_recipe_has_nothing_of_ours(config):
     assert (config.max_steps, config.epsilon, config.scale) == (50, 0.05, "variance")
-    assert (config.step_cost, config.effort, config.margin, config.still_ends) == (0.0, 0.0, 0.0, False)
+    assert (config.step_cost, config.cost_unit) == (0.1, "reward")  # docs/findings/paper-options.md
+    assert (config.effort, config.margin, config.still_ends) == (0.0, 0.0, False)
     assert (config.learner.discount, config.learner.fixed_last, config.learner.double) == (0.99, False, False)
 
 

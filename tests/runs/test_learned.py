@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cooptions.cli.main import main
+from cooptions.runs.records import read_record, write_record
 from cooptions.scores.statistics import load_scores
 
 TINY = [
@@ -48,7 +49,7 @@ def test_training_leaves_scores_of_every_episode(run):
 def test_team_with_options_follows_them_and_nothing_is_discovered(run):
     rows = [json.loads(line) for line in (run / "metrics" / "learning.jsonl").read_text().splitlines()]
     assert min(rows[0]["led"]) > 0.005
-    assert list(json.loads((run / "manifest.json").read_text())) == ["learning"]
+    assert list(read_record(run / "manifest.json")) == ["learning"]
 
 
 def test_comparison_is_a_table_curves_and_marl_eval_json(run, tmp_path, capsys):
@@ -86,10 +87,11 @@ def test_wrong_comparisons_say_what_to_do(run, arguments, message, capsys):
 def earlier(run, tmp_path):
     """A run of the same scenario's name, made when it stood for the public rules."""
     path = shutil.copytree(run, tmp_path / "earlier")
-    configs = json.loads((path / "config.json").read_text())
+    configs, manifest = read_record(path / "config.json"), read_record(path / "manifest.json")
     env = {"grid_size": 5, "num_agents": 2, "num_apples": 1, "sight": 0, "coop": "three_lowest", "time_limit": 100}
-    configs["learning"]["env"] = env
-    (path / "config.json").write_text(json.dumps(configs))
+    configs["learning"]["env"] = manifest["learning"]["config"]["env"] = env
+    write_record(path / "config.json", configs)
+    write_record(path / "manifest.json", manifest)
     return path
 
 
@@ -97,7 +99,7 @@ def earlier(run, tmp_path):
     ("command", "reason"),
     [
         (["evaluate", "earlier"], "was another environment when it was made: coop is 'three_lowest' there"),
-        ([*TRAIN, "earlier"], "made with another configuration: learning: env.sight is 0 there, 2 now"),
+        ([*TRAIN, "earlier"], "env.sight is 0 there, 2 now"),
         (["compare", "run", "earlier", "--names", "a", "b"], "lbf-5x5-2p-1f is not the environment that it is"),
         (["compare", "run", "earlier", "--names", "a", "b"], "coop is 'all' there, 'three_lowest' now"),
     ],

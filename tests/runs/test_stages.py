@@ -100,7 +100,7 @@ def test_options_of_such_a_run_can_be_looked_at(run, capsys):
 
 @pytest.mark.parametrize(
     ("number", "message"),
-    [("4", "macro.discoveries must be at most 3, the number of seeds, not 4"), ("-1", "must not be negative, not -1")],
+    [("4", "macro.discoveries must be at most 3, the number of seeds, not 4"), ("-1", "must be at least 0, not -1")],
 )
 def test_wrong_numbers_of_discoveries_are_refused(number, message, tmp_path, capsys):
     which = ["grid-4x4-2p", "--method", "iql+mask", "--seeds", "3", f"--learning.macro.discoveries={number}"]

@@ -11,7 +11,7 @@ from cooptions.errors import ConfigError
 from cooptions.scores.comparison import (
     compare,
     improvements,
-    markdown_table,
+    markdown_comparison,
     marl_eval_json,
     rich_table,
     save_marl_eval,
@@ -20,7 +20,7 @@ from cooptions.scores.comparison import (
 
 def test_tables_show_every_method():
     rows = compare([drawn_scores(3, 2, 4), scores_of(np.full((2, 1, 4), 150.0), name="a|b [red]", steps=[7_500_000])])
-    lines = markdown_table(rows).splitlines()
+    lines = markdown_comparison(rows).splitlines()
     assert lines[0] == "| scenario | metric | method | IQM [95% interval] | seeds | steps |"
     assert lines[3] == r"| lbf-8x8-2p-2f | percent_eaten | a\|b [red] | 150.0 [150.0, 150.0] | 2 | 7.5M |"
     shown = io.StringIO()

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from cooptions.errors import ArtifactError, ConfigError
-from cooptions.scores.comparison import compare, markdown_table
+from cooptions.scores.comparison import compare, markdown_comparison
 from cooptions.scores.statistics import (
     Bootstrap,
     Scores,
@@ -111,7 +111,7 @@ def test_diverged_seeds_are_left_out_and_counted():
     assert np.array_equal(broken.averaged().diverged, broken.diverged)
     row = compare([broken])[0]
     assert (row.num_seeds, row.num_diverged) == (4, 2)
-    assert "4 (2 diverged)" in markdown_table([row])
+    assert "4 (2 diverged)" in markdown_comparison([row])
 
 
 @pytest.mark.parametrize("num_seeds", [0, 1])

@@ -13,9 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from rich.console import Console
+from safetensors.numpy import load_file
 from toy_stage import Regression, data
 
 from cooptions.errors import ArtifactError, ConfigError, CooptionsError, Interrupted
+from cooptions.training import loop
 from cooptions.training.checkpoints import Checkpoints
 from cooptions.training.loop import MetricsFile, shard_seeds, train
 from cooptions.training.progress import Progress
@@ -254,6 +256,42 @@ def test_seeds_are_spread_over_devices():
             for i in range(0, 8, 2)]  # fmt: skip
     alone = np.concatenate([trained.state.weights for trained in half])
     assert np.asarray(spread.weights) == pytest.approx(alone, abs=1e-5)
+
+
+@pytest.mark.parametrize(("num_seeds", "num_devices"), [(1, 1), (3, 3), (4, 4), (5, 4), (10, 4)])
+def test_any_number_of_seeds_uses_all_devices(num_seeds, num_devices, monkeypatch):
+    used = []
+
+    def watch(stage, log_steps, state, *rest):
+        used.append(len(state.weights.sharding.device_set))
+        return run_chunk(stage, log_steps, state, *rest)
+
+    run_chunk = loop.chunks.run_chunk
+    monkeypatch.setattr(loop.chunks, "run_chunk", watch)
+    keys = jax.random.split(jax.random.key(0), num_seeds)
+    trained = train(Regression(), data(num_seeds), keys, name="toy", num_steps=50, log_steps=25)
+    assert set(used) == {num_devices}
+    assert trained.state.weights.shape == (num_seeds, 3)
+    assert trained.healthy.shape == (num_seeds,)
+    last = train(Regression(), data(num_seeds)[-1:], keys[-1:], name="toy", num_steps=50, log_steps=25).state
+    assert np.asarray(trained.state.weights[-1]) == pytest.approx(np.asarray(last.weights[0]), abs=1e-5)
+
+
+def test_seats_that_are_left_over_leave_no_trace(tmp_path):
+    keys = jax.random.split(jax.random.key(0), 5)
+    arguments = (Regression(diverge_from=3.5), data(5), keys)
+    with pytest.raises(Interrupted):
+        train(*arguments, name="toy", num_steps=60, log_steps=10, directory=tmp_path,
+              progress=StopAfter(signal.SIGINT, 3))  # fmt: skip
+    (checkpoint,) = {path.stem: path for path in (tmp_path / "checkpoints/toy").glob("*.safetensors")}.values()
+    assert {array.shape[0] for array in load_file(checkpoint).values()} == {5}
+    resumed = train(*arguments, name="toy", num_steps=60, log_steps=10, directory=tmp_path)
+    whole = train(*arguments, name="toy", num_steps=60, log_steps=10, directory=tmp_path / "whole")
+    assert _same(resumed.state, whole.state)
+    assert resumed.healthy.tolist() == [True] * 4 + [False]
+    rows = [MetricsFile(folder / "metrics/toy.jsonl").rows() for folder in (tmp_path, tmp_path / "whole")]
+    assert [len(row["loss"]) for row in rows[0]] == [5] * 6
+    assert str(rows[0]) == str(rows[1])  # NaN is not itself
 
 
 def test_sharded_run_resumes(tmp_path):

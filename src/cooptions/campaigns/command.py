@@ -1,87 +1,49 @@
-"""`cooptions reproduce`: plan, show the plan, make what is missing, keep the scores, draw, report."""
+"""`cooptions campaign`: plan, show the plan, make what is missing, keep the scores, draw, report."""
 
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
 
-import tyro
 from rich.console import Console
 
-from cooptions.campaigns.beside import execute_beside
+from cooptions.campaigns.arguments import CampaignArguments
+from cooptions.campaigns.campaign import Campaign
 from cooptions.campaigns.estimates import Speeds, plan_summary, plan_table
-from cooptions.campaigns.execute import Failures, Keep, execute
-from cooptions.campaigns.figures import REPRODUCTIONS, AbstractFigure
+from cooptions.campaigns.executors import AbstractExecutor, Inline, OnRay, Processes, Site
+from cooptions.campaigns.executors.base import Keep
+from cooptions.campaigns.figures import FromRun
 from cooptions.campaigns.groups import finish_groups
-from cooptions.campaigns.plan import Places, Plan, make_plan
-from cooptions.campaigns.report import write_page
+from cooptions.campaigns.jobs import jobs
+from cooptions.campaigns.live import Watch
+from cooptions.campaigns.plan import Plan, make_plan
+from cooptions.campaigns.reading import read_campaign
+from cooptions.campaigns.report import page_of, write_html, write_page
 from cooptions.campaigns.results import collect
-from cooptions.campaigns.rows import RUNS, Block, Row
-from cooptions.errors import ConfigError, CooptionsError, Interrupted, require
-from cooptions.training.progress import Progress
-
-Flag = Annotated[bool, tyro.conf.FlagCreatePairsOff]
-
-
-@dataclass(frozen=True)
-class ReproduceArguments:
-    """Make the runs behind the paper's figures, as far as they are missing, and draw the figures."""
-
-    figure: tuple[str, ...] = ()
-    """Figures to make; all when left out."""
-    seeds: int | None = None
-    """Seeds of every row; the paper's number when left out, which is 10, and 15 where options are counted."""
-    fraction: float = 1.0
-    """The share of the paper's steps that is learned for; what falls or fades over training does so faster."""
-    methods: tuple[str, ...] = ()
-    """Only these methods."""
-    scenarios: tuple[str, ...] = ()
-    """Only these scenarios."""
-    block: int = 5
-    """Seeds that share a run directory."""
-    members: int = 60
-    """Seeds that learn in one program at most. Fewer need less memory."""
-    beside: int = 1
-    """Programs that run at once, each in a process of its own. A large GPU does several in less time than in turn."""
-    runs: Path = RUNS
-    """Where run directories go."""
-    results: Path = Path("results/reproduction")
-    """Where scores and pictures are kept. Seeds that are found here are not made again."""
-    speed: Path = Path("results/speed")
-    """Where measured speeds are, for the estimate."""
-    page: tuple[Path, ...] = (Path("docs/findings/paper-claims.md"),)
-    """The pages whose tables `--report` writes."""
-    plan: Flag = False
-    """Show the plan, and stop."""
-    report: Flag = False
-    """Only write the page anew from the results."""
-
-    @property
-    def places(self) -> Places:
-        return Places(self.runs, self.results)
+from cooptions.campaigns.rows import Block, Row
+from cooptions.campaigns.tables import Evidence
+from cooptions.campaigns.work import Failures
+from cooptions.errors import CooptionsError, Interrupted
+from cooptions.plots.curves import Style, method_styles
 
 
-def reproduce(arguments: ReproduceArguments, console: Console) -> None:
+def campaign(arguments: CampaignArguments, console: Console) -> None:
+    """What the command does."""
+    whole = relocated(read_campaign(arguments.file, trust=arguments.trust), arguments)
     if arguments.report:
-        for page in arguments.page:
-            write_page(page, arguments.results, arguments.speed)
-            console.print(f"page: {page}")
+        report(whole, console)
         return
-    require(arguments.beside >= 1, f"beside must be at least 1, not {arguments.beside}")
-    if arguments.beside > 1:
-        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or the first process takes all memory
-    figures, places = chosen_figures(arguments.figure), arguments.places
-    finish_groups(places.runs)
-    plan = plan_for(figures, arguments)
-    speeds, progress = Speeds.read(arguments.speed), Progress(console)
-    console.print(plan_table(plan, speeds, progress), plan_summary(plan, speeds), sep="\n")
+    chosen = whole.only(arguments.lineups, arguments.methods, arguments.scenarios)
+    finish_groups(whole.runs, trust=arguments.trust)
+    plan = plan_of(chosen, arguments)
+    speeds = Speeds.read(arguments.speed)
+    console.print(plan_table(plan, speeds), plan_summary(plan, speeds), sep="\n")
     if arguments.plan:
         return
-    keep = _keeper(places, arguments.fraction)
+    keep = keeper(chosen)
     keep(plan.blocks)
-    failed = _block_failures(_execute(plan, places.runs, progress, keep, arguments.beside), places)
-    failed += _draw_all(figures, places, arguments.fraction, console)
+    failed = _told(execute(plan, chosen, arguments, keep, console), whole.runs)
+    failed += draw(chosen, console)
+    report(whole, console)
     if failed:
         console.print("\n".join(failed), markup=False, soft_wrap=True)  # commands can be copied
         raise CooptionsError(
@@ -89,70 +51,103 @@ def reproduce(arguments: ReproduceArguments, console: Console) -> None:
         )
 
 
-def _execute(plan: Plan, runs: Path, progress: Progress, keep: Keep, beside: int) -> Failures:
-    if beside == 1:
-        return execute(plan, runs, progress, keep)
-    return execute_beside(plan, runs, progress, keep, beside)
-
-
-def chosen_figures(names: Sequence[str]) -> dict[str, AbstractFigure]:
-    unknown = [name for name in names if name not in REPRODUCTIONS]
-    if unknown:
-        raise ConfigError(f"figure: unknown {', '.join(unknown)}; there are {', '.join(REPRODUCTIONS)}")
-    return {name: REPRODUCTIONS[name] for name in names or REPRODUCTIONS}
-
-
-def plan_for(figures: Mapping[str, AbstractFigure], arguments: ReproduceArguments) -> Plan:
-    """The plan of all rows that these figures want, and the filters leave."""
-    wanted: dict[Row, int] = {}
-    for name, figure in figures.items():
-        for row in figure.wants(name, arguments.places):
-            wanted[row] = max(wanted.get(row, 0), figure.num_seeds(arguments.seeds))
-    kept = {row: num for row, num in wanted.items() if _passes(row, arguments)}
-    if wanted and not kept:
-        raise ConfigError(f"methods, scenarios: nothing is left of {_names(wanted)}")
-    return make_plan(
-        kept, arguments.places, size=arguments.block, fraction=arguments.fraction, members=arguments.members
+def relocated(whole: Campaign, arguments: CampaignArguments) -> Campaign:
+    """The campaign with what the command line says otherwise."""
+    if arguments.seeds:
+        number = range(arguments.seeds)
+        lineups = (replace(each, seeding=replace(each.seeding, seeds=number)) for each in whole.lineups)
+        whole = replace(whole, lineups=tuple(lineups))
+    return replace(
+        whole,
+        runs=arguments.runs or whole.runs,
+        results=arguments.results or whole.results,
+        fraction=arguments.fraction or whole.fraction,
     )
 
 
-def _passes(row: Row, arguments: ReproduceArguments) -> bool:
-    of_method = not arguments.methods or row.method in arguments.methods
-    return of_method and (not arguments.scenarios or {row.scenario, row.place} & set(arguments.scenarios) != set())
+def plan_of(chosen: Campaign, arguments: CampaignArguments) -> Plan:
+    """What is missing. Rows for pictures that are there are left out."""
+    wanted = chosen.wanted
+    largest = max(seeding.block for seeding in wanted.values())
+    members = arguments.members or (largest if arguments.executor == "ray" else max(60, largest))
+    drawn = drawn_rows(chosen)
+    left = {row: seeding for row, seeding in wanted.items() if row not in drawn}
+    return make_plan(left, chosen.places, fraction=chosen.fraction, members=members)
 
 
-def _names(rows: Iterable[Row]) -> str:
-    return ", ".join(dict.fromkeys(str(row) for row in rows))
+def drawn_rows(chosen: Campaign) -> set[Row]:
+    """Rows that are there for pictures alone, all of which are drawn."""
+    pictures = [figure for figure in chosen.figures if isinstance(figure, FromRun)]
+    needed = {row for figure in pictures for row in figure.wanted_rows(chosen.places)}
+    return {row for figure in pictures for row in figure.rows if not row.learns} - needed
 
 
-def _keeper(places: Places, fraction: float) -> Keep:
+def execute(plan: Plan, chosen: Campaign, arguments: CampaignArguments, keep: Keep, console: Console) -> Failures:
+    """Make what is missing."""
+    todo = jobs(plan, chosen.runs)
+    if not todo:
+        return {}
+    watch = Watch(plan.rows, plan.missing, console, chosen.runs / "logs", is_live=console.is_terminal)
+    site = Site(chosen.runs, console, keep, watch)
+    with watch:
+        return executor(arguments, site).run(todo)
+
+
+def executor(arguments: CampaignArguments, site: Site) -> AbstractExecutor:
+    """The executor that was asked for."""
+    makers = {
+        "inline": lambda: Inline(site),
+        "processes": lambda: Processes(site, arguments.beside),
+        "ray": lambda: OnRay(site, arguments.address, arguments.gpus, arguments.cpus),
+    }
+    return makers[arguments.executor]()
+
+
+def keeper(chosen: Campaign) -> Keep:
     """What enters finished blocks in the results."""
 
     def keep(blocks: Sequence[Block]) -> None:
         for row in dict.fromkeys(block.row for block in blocks if block.row.learns):
-            collect(row, fraction, places.runs, places.results)
+            collect(row, chosen.fraction, chosen.runs, chosen.results)
 
     return keep
 
 
-def _draw_all(figures: Mapping[str, AbstractFigure], places: Places, fraction: float, console: Console) -> list[str]:
+def styles(chosen: Campaign) -> dict[str, Style]:
+    """A method looks the same in every figure; one that no figure can tell from others is left to its figure."""
+    labels = dict.fromkeys(row.label for lineup in chosen.learned for row in lineup.rows)
+    return method_styles(labels)
+
+
+def draw(chosen: Campaign, console: Console) -> list[str]:
     """Draw every figure; a line for each that cannot be drawn."""
+    evidence = Evidence.read(chosen, chosen.results)
+    looks = styles(chosen)
     failures = []
-    for name, figure in figures.items():
+    for figure in chosen.figures:
         try:
-            paths = figure.draw(name, places, fraction)
+            paths = figure.draw(evidence.results, chosen.places, chosen.fraction, looks)
         except Interrupted:
             raise
         except CooptionsError as error:
-            failures.append(f"figure {name}: {error}")
+            failures.append(f"figure {figure.name}: {error}")
         else:
             for path in paths:
                 console.print(f"picture: {path}")
     return failures
 
 
-def _block_failures(failures: Failures, places: Places) -> list[str]:
+def report(whole: Campaign, console: Console) -> None:
+    """Write the pages that the campaign names, and the report."""
+    page = page_of(Evidence.read(whole, whole.results), whole.results)
+    for path in whole.pages:
+        write_page(path, page)
+        console.print(f"page: {path}")
+    path = whole.runs / "report.html"
+    write_html(path, page)
+    console.print(f"report: {path}")
+
+
+def _told(failures: Failures, runs: Path) -> list[str]:
     """Which blocks failed, and the commands that try each again."""
-    return [
-        f"{block}: {reason}\n  again: {' && '.join(block.commands(places.runs))}" for block, reason in failures.items()
-    ]
+    return [f"{block}: {reason}\n  again: {' && '.join(block.commands(runs))}" for block, reason in failures.items()]

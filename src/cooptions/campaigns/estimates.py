@@ -1,143 +1,170 @@
 """How long a plan will take, and how much memory, from what was measured before; what was not is not guessed."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import jax
 from rich.table import Table
 from rich.text import Text
 
-from cooptions.campaigns.plan import Group, Plan
+from cooptions.campaigns.groups import Group
+from cooptions.campaigns.plan import Plan
 from cooptions.campaigns.rows import Block, Row
-from cooptions.files import Json, encode
-from cooptions.runs.run import untrained_task
-from cooptions.training.memory import stage_bytes
-from cooptions.training.progress import Progress
+from cooptions.files import encode
+from cooptions.runs.config import Config, LearningConfig
+from cooptions.training.memory import tree_bytes
+
+ESTIMATE_SECONDS = 1.0
+"""How long a plan may compute sizes of states; learners that are left have no estimate."""
+
+Contestant = tuple[str, str]
+"""A family of scenarios, and what files of speeds call a learner."""
 
 
 @dataclass(frozen=True)
 class Speeds:
-    """Measured milliseconds of an update for one seed among several, by family of scenarios and contestant."""
+    """What was measured of one seed among several."""
 
-    milliseconds: dict[tuple[str, str], float]
+    milliseconds: dict[Contestant, float] = field(default_factory=dict)
+    """Of an update."""
+    gigabytes: dict[Contestant, float] = field(default_factory=dict)
+    """Of the device's memory."""
 
     @classmethod
     def read(cls, folder: Path) -> "Speeds":
         """From the files of `benchmarks.learning_speed`."""
-        found = {}
-        for path in sorted(folder.glob("*.json")):
+        speeds = cls()
+        for path in sorted(folder.glob("learning_speed*.json")):
             measured = json.loads(path.read_text())
             for row in measured.get("rows", ()):
-                found[row["scenario"], row["name"]] = row["ms_per_update"] / measured["seeds"]
-        return cls(found)
+                contestant = row["scenario"], row["name"]
+                speeds.milliseconds[contestant] = row["ms_per_update"] / measured["seeds"]
+                if row.get("gigabytes"):
+                    speeds.gigabytes[contestant] = row["gigabytes"] / measured["seeds"]
+        return speeds
 
-    def seconds(self, contestant: str, scenario: str, learner: Json, num_seeds: int) -> float | None:
-        """How long some seeds take to learn, at their share of a group; `None` where nothing like it was measured."""
-        measured = self.milliseconds.get((scenario.partition("-")[0], contestant))
-        if measured is None:
-            return None
-        return measured * (learner["steps"] // (learner["num_envs"] * learner["rollout"])) * num_seeds / 1e3
+    def seconds(self, block: Block) -> float | None:
+        """How long a block takes to learn, at its share of a group; `None` where nothing like it was measured."""
+        measured = self.milliseconds.get(contestant(block))
+        updates = block.config.learning.learner.num_updates
+        return None if measured is None else measured * updates * block.num_seeds / 1e3
 
-    def ours(self, block: Block) -> float | None:
-        return self._block(contestant, block)
-
-    def jaxmarl(self, block: Block) -> float | None:
-        return self._block(jaxmarl, block)
-
-    def _block(self, name: Callable[[Json], str], block: Block) -> float | None:
-        learning = encode(block.config.learning)
-        return self.seconds(name(learning), block.row.place, learning["learner"], block.num_seeds)
+    def memory(self, group: Group) -> float | None:
+        """Gigabytes of a group; `None` where nothing like it was measured."""
+        measured = self.gigabytes.get(contestant(group.blocks[0]))
+        return None if measured is None else measured * group.num_seeds
 
 
-def contestant(learning: Json) -> str:
-    """What `benchmarks.learning_speed` calls our learner with these settings, be it timed there or not."""
-    learner, macro = learning["learner"], learning["macro"]
-    name = "ours" if learner["type"] == "QConfig" else {"local": "ippo", "joint": "mappo"}[learner["critic"]]
+def contestant(block: Block) -> Contestant:
+    """What files of speeds call a block, be it timed there or not."""
+    return block.row.place.partition("-")[0], speed_name(block.config.learning)
+
+
+def speed_name(learning: LearningConfig) -> str:
+    """The learner's name in files of speeds, and that of the options it learns with."""
+    learner, macro = learning.learner, learning.macro
     if macro is None:
-        return name
-    if macro.get("option_set"):
-        return f"{name}+given-options"
-    return f"{name}+valued-options" if learner.get("choice", {}).get("valued") else f"{name}+options"
+        return learner.speed_name
+    if macro.option_set:
+        return f"{learner.speed_name}+given-options"
+    return f"{learner.speed_name}+{'valued-options' if learner.intra_option else 'options'}"
 
 
-def jaxmarl(learning: Json) -> str:
-    """The same for JaxMARL's script. It knows no options, which would cost it more; its PPO was not timed."""
-    return "jaxmarl" if learning["learner"]["type"] == "QConfig" else "jaxmarl's ppo"
+def state_bytes(config: Config) -> int:
+    """What one seed keeps through training: networks, replay, environments. What a step holds for a while, and what
+    options add, comes on top."""
+    stage = config.learning.stage
+    return tree_bytes(jax.eval_shape(lambda key: stage.init(config.env, key=key), jax.random.key(0)))
 
 
-def group_bytes(group: Group) -> int:
-    """What a group's learning takes of the device's memory."""
-    config = group.blocks[0].config
-    config = replace(config, seeds=group.num_seeds)
-    return stage_bytes(config.learning.stage, untrained_task(config), config.keys("learning"))
+def state_key(config: Config) -> tuple[str, str]:
+    """What `state_bytes` depends on: other fields of a learner change no sizes."""
+    learner = encode(config.learning.learner)
+    return config.scenario, str([learner.get(name) for name in ("type", "num_envs", "rollout", "capacity", "network")])
 
 
-def plan_table(plan: Plan, speeds: Speeds, progress: Progress) -> Table:
+def memories(groups: Sequence[Group], speeds: Speeds) -> list[str]:
+    """Gigabytes of each group: as measured, or at least those of its state."""
+    states: dict[tuple[str, str], int] = {}
+    end = time.monotonic() + ESTIMATE_SECONDS
+
+    def told(group: Group) -> str:
+        measured = speeds.memory(group)
+        if measured is not None:
+            return f"{measured:.2g}"
+        config = group.blocks[0].config
+        key = state_key(config)
+        if key not in states and time.monotonic() < end:
+            states[key] = state_bytes(config)
+        return f">{states[key] * group.num_seeds / 1e9:.2g}" if key in states else "?"
+
+    return [told(group) for group in groups]
+
+
+def plan_table(plan: Plan, speeds: Speeds) -> Table:
     """What the plan holds, each scenario's rows below its name; minutes are a row's share of its groups."""
     table = Table("method", "steps", "done", "missing", "minutes", "group", "GB", box=None, pad_edge=False)
     for column in table.columns:
         column.no_wrap = True  # scenarios and all fit into 80 columns
     groups: dict[Block, tuple[int, str]] = {}
-    with progress.stage("memory", len(plan.groups)) as show:
-        for number, group in enumerate(plan.groups, 1):
-            groups |= dict.fromkeys(group.blocks, (number, f"{group_bytes(group) / 1e9:.2g}"))
-            show.advance(1, {})
+    for number, (group, gigabytes) in enumerate(zip(plan.groups, memories(plan.groups, speeds), strict=True), 1):
+        groups |= dict.fromkeys(group.blocks, (number, gigabytes))
+    missing = set(plan.missing)
     for place in dict.fromkeys(row.place for row in plan.rows):
         table.add_row(Text(place, style="bold"))
         for row, blocks in plan.rows.items():
             if row.place == place:
-                missing = [block for block in blocks if block in plan.missing]
-                done = [block for block in blocks if block not in missing]
-                table.add_row(*_plan_cells(row, done, missing, groups, speeds))
+                left = [block for block in blocks if block in missing]
+                table.add_row(*_plan_cells(row, blocks, left, groups, speeds))
     return table
 
 
 def _plan_cells(
-    row: Row, done: list[Block], missing: list[Block], groups: Mapping[Block, tuple[int, str]], speeds: Speeds
+    row: Row,
+    blocks: Sequence[Block],
+    missing: Sequence[Block],
+    groups: Mapping[Block, tuple[int, str]],
+    speeds: Speeds,
 ) -> list[str]:
     learners = sorted({groups[block] for block in missing if block in groups})
-    steps = (done + missing)[0].config.learning.learner.steps
+    steps = blocks[0].config.learning.learner.steps
     return [
         f"  {row.label}",
         f"{steps / 1e6:g}M" if row.learns else f"to {row.until}",
-        _spans(done),
-        _spans(missing),
-        _minutes([speeds.ours(block) if row.learns else None for block in missing]),
+        spans([block for block in blocks if block not in missing]),
+        spans(missing),
+        _minutes([speeds.seconds(block) if row.learns else None for block in missing]),
         ",".join(str(number) for number, _ in learners),
         ",".join(size for _, size in learners),
     ]
 
 
 def plan_summary(plan: Plan, speeds: Speeds) -> str:
-    """How long learning will take in all, and would take at JaxMARL's speed."""
+    """How much is missing, and how long it will take to learn."""
     blocks = [block for group in plan.groups for block in group.blocks]
-    ours, theirs = ([each(block) for block in blocks] for each in (speeds.ours, speeds.jaxmarl))
-    timed = sum(each is not None for each in ours)
-    both = [(mine, other) for mine, other in zip(ours, theirs, strict=True) if mine is not None and other is not None]
+    seconds = [speeds.seconds(block) for block in blocks]
+    timed = sum(each is not None for each in seconds)
     lines = [f"{len(plan.missing)} of {len(plan.blocks)} blocks are missing; programs that learn: {len(plan.groups)}."]
     if timed:
         lines.append(
-            f"Learning: {_sum(ours)} minutes for the {timed} of {len(blocks)} blocks whose speed was measured, "
-            "on the device of results/speed."
-        )
-    if both:
-        mine, other = (_sum([pair[index] for pair in both]) for index in (0, 1))
-        lines.append(
-            f"As many updates by JaxMARL's Q-learning, without options: {other} minutes, where ours take {mine}."
+            f"Learning: {_sum(seconds)} minutes for the {timed} of {len(blocks)} blocks whose speed was measured, one "
+            "after the other, on the device of --speed. Discovery comes on top."
         )
     return "\n".join(lines)
 
 
-def _spans(blocks: Sequence[Block]) -> str:
+def spans(blocks: Sequence[Block]) -> str:
     """The seeds of blocks, from and to."""
-    spans: list[list[int]] = []
+    found: list[list[int]] = []
     for block in sorted(blocks, key=lambda block: block.first):
-        if spans and spans[-1][1] + 1 == block.first:
-            spans[-1][1] = block.seeds[-1]
+        if found and found[-1][1] + 1 == block.first:
+            found[-1][1] = block.seeds[-1]
         else:
-            spans.append([block.first, block.seeds[-1]])
-    return ", ".join(f"{first}-{last}" for first, last in spans)
+            found.append([block.first, block.seeds[-1]])
+    return ", ".join(f"{first}-{last}" for first, last in found)
 
 
 def _minutes(seconds: Sequence[float | None]) -> str:

@@ -3,14 +3,14 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 
-from cooptions.campaigns.plan import Group
+from cooptions.campaigns.rows import Block
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError
 from cooptions.files import Json, encode, write_bytes, write_json
@@ -18,11 +18,22 @@ from cooptions.learners.learn import learn_seeds
 from cooptions.runs.config import config_of_run
 from cooptions.runs.directory import RunDirectory, open_run
 from cooptions.scores.statistics import save_scores
-from cooptions.training.loop import MetricsFile
+from cooptions.training.metrics import MetricsFile, line_of
 from cooptions.training.progress import Progress
 
 SCORES = "1"
 """The name of the scores in the artefact of learning, which is a pair: every seed's policy, and its scores."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Blocks whose learning is the same program, on other options or seeds: they learn in one call."""
+
+    blocks: tuple[Block, ...]
+
+    @property
+    def num_seeds(self) -> int:
+        return sum(block.num_seeds for block in self.blocks)
 
 
 def learn_together(group: Group, envs: Sequence[AbstractEnv], runs: Path, progress: Progress) -> RunDirectory:
@@ -70,16 +81,17 @@ def concatenate(envs: Sequence[AbstractEnv]) -> AbstractEnv:
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *envs)
 
 
-def finish_groups(runs: Path) -> None:
+def finish_groups(runs: Path, *, trust: bool = False) -> None:
     """Hand out what groups learned that were stopped while they did so."""
     for path in sorted((runs / "groups").glob("*")):
         where = RunDirectory(path)
         if "learning" in where.manifest:
-            hand_out(where, runs)
+            hand_out(where, runs, trust=trust)
 
 
-def hand_out(where: RunDirectory, runs: Path) -> None:
-    """Give every block its part of what a group learned; those that have it, or are no longer here, are left alone."""
+def hand_out(where: RunDirectory, runs: Path, *, trust: bool = False) -> None:
+    """Give every block its part of what a group learned; those that have it, or are no longer here, are left alone.
+    Code from outside that their configurations name is only imported if it is trusted."""
     entry = where.manifest["learning"]
     begin, waiting = 0, []
     for block in entry["config"]["blocks"]:
@@ -89,30 +101,28 @@ def hand_out(where: RunDirectory, runs: Path) -> None:
             waiting.append((run, part))
     if waiting:
         note = {"members": begin, "group": entry["config"], "seconds": entry["seconds"], "made_by": entry["made_by"]}
-        _give(where, waiting, note)
+        _give(where, waiting, note, trust)
     shutil.rmtree(where.file("checkpoints"), ignore_errors=True)  # whole replays: they would soon fill a disk
 
 
-def _give(where: RunDirectory, waiting: Sequence[tuple[Path, slice]], note: Json) -> None:
+def _give(where: RunDirectory, waiting: Sequence[tuple[Path, slice]], note: Json, trust: bool) -> None:
     """Metrics, scores, a note of the group, and at last the artefact, which makes a run complete."""
     arrays, rows = where.load("learning"), MetricsFile(where.file("metrics", "learning.jsonl")).rows()
     for path, part in waiting:
         with open_run(path, {}) as run:
-            config = config_of_run(run)
+            config = config_of_run(run, trust=trust)
             values = jnp.asarray(arrays[SCORES][part])
-            for scores in config.learning.scores(config.env, config.scenario, values):
-                save_scores(run.file("scores", f"{scores.metric}.safetensors"), scores)
-            write_bytes(run.file("metrics", "learning.jsonl"), "".join(map(_line(part), rows)).encode())
+            scores = config.learning.scores(config.env, config.scenario, values)
+            files = [run.file("scores", f"{each.metric}.safetensors") for each in scores]
+            for each, file in zip(scores, files, strict=True):
+                save_scores(file, each)
+            write_bytes(run.file("metrics", "learning.jsonl"), b"".join(line_of(_of(row, part)) for row in rows))
             write_json(run.file("group.json"), note)
             run.save("learning", {name: array[part] for name, array in arrays.items()}, seconds=note["seconds"])
+            run.seal("learning", files)
             run.summarise(scenario=config.scenario, seeds=config.seeds, stages=list(run.manifest))
 
 
-def _line(part: slice) -> Callable[[Json], str]:
-    """A line of metrics, of some of the seeds."""
-
-    def line(row: Json) -> str:
-        kept = {name: values if name == "step" else values[part] for name, values in row.items()}
-        return f"{json.dumps(kept)}\n"
-
-    return line
+def _of(row: Json, part: slice) -> Json:
+    """A row of metrics, of some of the seeds."""
+    return {name: values if name == "step" else values[part] for name, values in row.items()}

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cooptions.campaigns.results import check_settings, has_scores, read_result, result_paths
-from cooptions.campaigns.rows import Block, Row, blocks
+from cooptions.campaigns.groups import Group
+from cooptions.campaigns.results import check_settings, read_result, result_paths
+from cooptions.campaigns.rows import Block, Row, Seeding
+from cooptions.campaigns.work import has_scores, is_finished
 from cooptions.errors import require
 from cooptions.files import encode
-from cooptions.runs.directory import RunDirectory
 
 
 @dataclass(frozen=True)
@@ -20,17 +21,6 @@ class Places:
     """Run directories, large, on this machine."""
     results: Path
     """Scores and pictures, small, to be kept."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Blocks whose learning is the same program, on other options or seeds: they learn in one call."""
-
-    blocks: tuple[Block, ...]
-
-    @property
-    def num_seeds(self) -> int:
-        return sum(block.num_seeds for block in self.blocks)
 
 
 @dataclass(frozen=True)
@@ -55,12 +45,11 @@ class Plan:
         return rows
 
 
-def make_plan(
-    wanted: Mapping[Row, int], places: Places, *, size: int = 5, fraction: float = 1.0, members: int = 60
-) -> Plan:
-    """The plan for so many seeds of each row, less what is there already."""
-    require(members >= size, f"members must hold a block of {size} seeds at least, not {members}")
-    every = tuple(block for row, num in wanted.items() for block in blocks(row, num, size, fraction))
+def make_plan(wanted: Mapping[Row, Seeding], places: Places, *, fraction: float = 1.0, members: int = 60) -> Plan:
+    """The plan for these seeds of each row, less what is there already."""
+    every = tuple(block for row, seeding in wanted.items() for block in seeding.blocks(row, fraction))
+    largest = max((block.num_seeds for block in every), default=1)
+    require(members >= largest, f"members must hold a block of {largest} seeds at least, not {members}")
     missing = [block for block in every if not is_done(block, places)]
     return Plan(
         every,
@@ -72,7 +61,7 @@ def make_plan(
 def is_done(block: Block, places: Places) -> bool:
     """Whether a block need not run: its run directory is complete, or its seeds are among the results."""
     if not block.row.learns:
-        return block.row.until in RunDirectory(places.runs / block.place).manifest
+        return is_finished(block, places.runs)
     return has_scores(block, places.runs) or set(block.seeds) <= known_seeds(block, places.results)
 
 
@@ -98,7 +87,9 @@ def program(block: Block) -> str:
     """What the program of a block's learning depends on; its options are data, how many there are and of what shape
     is not."""
     config = block.config
-    learning = encode(replace(config.learning, name=""))
+    macro = config.learning.macro
+    macro = replace(macro, discoveries=0) if macro else None
+    learning = encode(replace(config.learning, name="", macro=macro))
     shape = [encode(config.options), config.laplacian.num_eigenfunctions] if config.discovers else []
     return json.dumps([config.scenario, learning, shape], sort_keys=True)
 

@@ -11,10 +11,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from cooptions.campaigns.rows import Block, Row, fraction_suffix, method_label, row_folder, settings_of
+from cooptions.campaigns.work import has_scores, made, scores_of, settings_made
 from cooptions.errors import ArtifactError
 from cooptions.files import Json, differences, write_bytes
-from cooptions.runs.directory import RunDirectory
-from cooptions.runs.learned import read_scores
 from cooptions.scores.statistics import Scores
 
 
@@ -40,10 +39,12 @@ class Result:
     """The scores of the last evaluation's episodes."""
     blocks: tuple[Json, ...]
     """How each block of seeds was made: commands, seconds, device, versions, date."""
+    variant: str = ""
+    """The name of its settings where the same method was measured with others, too."""
 
     @property
     def label(self) -> str:
-        return method_label(self.method, self.num_options)
+        return method_label(self.method, self.num_options, self.variant)
 
     @property
     def discoveries(self) -> int:
@@ -51,7 +52,9 @@ class Result:
         macro = self.settings["learning"]["macro"]
         if macro is None or macro["option_set"]:
             return 0
-        return sum(macro["discoveries"] or len(block["seeds"]) for block in self.blocks)
+        shared = macro["discoveries"]  # of blocks that do not say so themselves
+        sizes = [(len(each["seeds"]), each.get("discoveries", shared)) for each in self.blocks]
+        return sum(min(num_seeds, asked or num_seeds) for num_seeds, asked in sizes)
 
     @property
     def scores(self) -> Scores:
@@ -95,12 +98,6 @@ def finished_blocks(row: Row, fraction: float, runs: Path) -> list[Block]:
     return sorted((block for block in found if has_scores(block, runs)), key=lambda block: block.num_seeds)
 
 
-def has_scores(block: Block, runs: Path) -> bool:
-    """Whether a run directory is complete: learned, and its scores written."""
-    run = RunDirectory(runs / block.place)
-    return "learning" in run.manifest and any(run.file("scores").glob("*.safetensors"))
-
-
 def merged(parts: Sequence[Result], path: Path) -> Result:
     """One result of several; where two hold the same seed, the later one counts."""
     first = parts[0]
@@ -123,18 +120,33 @@ def merged(parts: Sequence[Result], path: Path) -> Result:
 
 
 def check_settings(wanted: Json, there: Json, path: Path) -> None:
-    """Refuse to put scores of different settings into one file."""
-    if wanted != there:
-        changes = "; ".join(differences(there, wanted))
-        raise ArtifactError(f"{path}: made with other settings: {changes}; delete it or choose another place")
+    """Refuse to put scores of different settings into one file. How many seeds share a discovery may differ: every
+    block tells its own."""
+    if changes := differences(_comparable(there), _comparable(wanted)):
+        told = "; ".join(changes)
+        raise ArtifactError(f"{path}: made with other settings: {told}; delete it or choose another --results")
+
+
+EARLIER: Json = {"options": {"sight": "observation"}}
+"""What was so before there was a field for it: results from then do not name the field."""
+
+
+def _comparable(settings: Json) -> Json:
+    """Settings as of today, without how many seeds share a discovery."""
+    filled = settings | {part: fields | settings[part] for part, fields in EARLIER.items() if part in settings}
+    learning = filled.get("learning") or {}
+    if not learning.get("macro"):
+        return filled
+    macro = {name: value for name, value in learning["macro"].items() if name != "discoveries"}
+    return filled | {"learning": learning | {"macro": macro}}
 
 
 def _of_block(block: Block, runs: Path) -> list[Result]:
     """What a finished run directory scored, each metric."""
-    row, run = block.row, RunDirectory(runs / block.place)
-    settings = settings_of(run.configs["learning"])
-    check_settings(block.settings, settings, run.path)
-    made = _made(block, run)
+    row = block.row
+    settings = settings_of(settings_made(block, runs))
+    check_settings(block.settings, settings, runs / block.place)
+    note = made(block, runs)
     return [
         Result(
             scenario=row.place,
@@ -147,26 +159,11 @@ def _of_block(block: Block, runs: Path) -> list[Result]:
             seeds=tuple(block.seeds),
             means=scores.values.mean(axis=2).astype(np.float64),
             last=scores.values[:, -1].astype(np.float64),
-            blocks=(made,),
+            blocks=(note,),
+            variant=row.variant,
         )
-        for scores in read_scores(run.path)
+        for scores in scores_of(block, runs)
     ]
-
-
-def _made(block: Block, run: RunDirectory) -> Json:
-    """How a block was made, by the machine that made it. Seconds of learning are those of all seeds of its group."""
-    entry = run.manifest["learning"]
-    path = run.file("group.json")
-    group = json.loads(path.read_text()) if path.exists() else {"members": block.num_seeds}
-    discovery = [each["seconds"] for name, each in run.manifest.items() if name != "learning"]
-    return {
-        "seeds": list(block.seeds),
-        "commands": list(block.commands()),
-        "members": group["members"],
-        "seconds": group.get("seconds", entry["seconds"]),
-        "discovery_seconds": round(sum(discovery), 1),
-        "made_by": group.get("made_by", entry["made_by"]),
-    }
 
 
 def read_results(results: Path) -> list[Result]:
@@ -195,6 +192,8 @@ def read_result(path: Path) -> Result:
 def write_result(path: Path, result: Result) -> None:
     """A line for each field, seed and block: a new one changes few lines."""
     fields: Json = {name: getattr(result, name) for name in result.__dataclass_fields__}
+    if not result.variant:
+        del fields["variant"]
     fields |= {"steps": result.steps.tolist(), "seeds": list(result.seeds)}
     fields |= {name: [[_number(x) for x in row] for row in fields[name]] for name in ("means", "last")}
     lines = ",\n".join(f" {json.dumps(name)}: {_value(name, value)}" for name, value in fields.items())

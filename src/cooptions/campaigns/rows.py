@@ -1,34 +1,47 @@
-"""Rows of the reproduction: what is learned by which method, in which run directories, by which commands."""
+"""Rows of a campaign: what is learned by which method, in which run directories, by which commands."""
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from cooptions.campaigns.overrides import Override, has_path, with_overrides
 from cooptions.errors import require
 from cooptions.files import Json
 from cooptions.runs.config import Config
-from cooptions.runs.presets import DISCOVERY_SWAPS, LEARNING_SWAPS, Swaps, preset, with_parts
-from cooptions.runs.stages import stage_configs
-
-COMMANDS: dict[str, tuple[str, Swaps]] = {
-    "walk": ("walk", DISCOVERY_SWAPS),
-    "spectrum": ("discover", DISCOVERY_SWAPS),
-    "options": ("discover", DISCOVERY_SWAPS),
-    "learning": ("train", LEARNING_SWAPS),
-}
-"""The command that runs a scenario up to a stage, or up to the last one before it that has a command of its own."""
-
-DISCOVERIES = 1
-"""The seeds of a block share their options: to train those of each would take longer than all that is learned."""
-
-RUNS = Path("runs/reproduction")
-"""Where run directories go."""
+from cooptions.runs.presets import DISCOVERY_SWAPS, LEARNING_SWAPS, Swap, preset, with_parts
+from cooptions.runs.stages import STAGES, stage_configs
 
 
 @dataclass(frozen=True)
-class Row:
+class Command:
+    """The command that runs a scenario up to a stage, or up to the last one before it that has a command of its own."""
+
+    name: str
+    methods: Swap
+    """The methods of its rows."""
+    takes_method: bool = True
+
+
+COMMANDS: dict[str, Command] = {
+    "walk": Command("walk", DISCOVERY_SWAPS["method"], takes_method=False),
+    "spectrum": Command("discover", DISCOVERY_SWAPS["method"]),
+    "options": Command("discover", DISCOVERY_SWAPS["method"]),
+    "learning": Command("train", LEARNING_SWAPS["method"]),
+}
+"""The stages a row may stop at."""
+
+
+class _Plain:
+    """A frozen dataclass that is sent to other processes without what was computed from its fields."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}  # pyright: ignore[reportArgumentType]
+
+
+@dataclass(frozen=True)
+class Row(_Plain):
     """One method in one scenario."""
 
     scenario: str
@@ -38,8 +51,10 @@ class Row:
     """How many options are used, the first of the set; 0 for all."""
     until: str = "learning"
     """The stage it stops at: `learning`, or an earlier one for figures of discovery and options."""
-    basis: str = ""
-    """Another basis than the method's own."""
+    overrides: tuple[Override, ...] = ()
+    """Fields of the configuration that are set otherwise."""
+    variant: str = ""
+    """The name of these settings where the same method is measured with others, too."""
 
     def __post_init__(self) -> None:
         require(self.until in COMMANDS, f"until must be one of {', '.join(COMMANDS)}, not {self.until!r}")
@@ -51,18 +66,37 @@ class Row:
     @property
     def place(self) -> str:
         """The scenario as files and tables call it."""
-        return self.scenario.replace(":", "-")
+        return self.scenario.replace(":", "-").replace("/", "-")
 
     @property
     def label(self) -> str:
-        return method_label(self.method, self.num_options)
+        return method_label(self.method, self.num_options, self.variant)
+
+    @cached_property
+    def config(self) -> Config:
+        """What one seed of it makes, over all steps."""
+        config = scenario_preset(self.scenario)
+        config = with_parts(config, COMMANDS[self.until].methods.parts(self.method, config))
+        config = with_overrides(config, self.overrides)
+        learning, macro = config.learning, config.learning.macro
+        if self.num_options:
+            require(macro is not None, f"num_options: {self.method} has no options to take {self.num_options} of")
+            config = replace(config, learning=replace(learning, macro=replace(macro, num_options=self.num_options)))
+        return config
+
+    def uses(self, path: str) -> bool:
+        """Whether it depends on a field of the configuration: it has the field, and a stage that looks at it."""
+        config = self.config
+        stages = (*STAGES[self.until].after(config), self.until)
+        looked_at = {field for stage in stages for field in STAGES[stage].fields}
+        return path.partition(".")[0] in looked_at and has_path(config, path)
 
     def __str__(self) -> str:
         return f"{self.place} {self.label}"
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(_Plain):
     """Seeds of a row that run side by side: the unit that can be made again, bit by bit, and one run directory."""
 
     row: Row
@@ -71,6 +105,8 @@ class Block:
     num_seeds: int
     fraction: float = 1.0
     """How much of the row's steps of learning are taken. Discovery and the training of options stay as they are."""
+    discoveries: int = field(default=1, compare=False)
+    """How many of the seeds discover options, the first ones: the others share these. 0 for every seed its own."""
 
     def __post_init__(self) -> None:
         require(0 < self.fraction <= 1, f"fraction must lie in (0, 1], not {self.fraction}")
@@ -81,26 +117,19 @@ class Block:
 
     @property
     def place(self) -> Path:
-        """Where its run directory lies among the runs of the reproduction."""
+        """Where its run directory lies among the runs of the campaign."""
         return row_folder(self.row) / f"seeds-{self.first}-{self.seeds[-1]}{fraction_suffix(self.fraction)}"
 
     @cached_property
     def config(self) -> Config:
         """What its command makes."""
-        row = self.row
-        config = _preset(self._scenario)
-        config = with_parts(config, COMMANDS[row.until][1]["method"].parts(row.method, config))
-        config = replace(config, seed=self.first, seeds=self.num_seeds)
-        if row.basis:
-            config = replace(config, basis=row.basis)
-        learning = config.learning
-        learner = replace(learning.learner, steps=self._steps(config))
-        macro = learning.macro
-        if row.num_options:
-            require(macro is not None, f"num_options: {row.method} has no options to take {row.num_options} of")
-            macro = replace(macro, num_options=row.num_options)
-        if row.learns and config.discovers:
-            macro = replace(macro, discoveries=DISCOVERIES)
+        config = replace(self.row.config, seed=self.first, seeds=self.num_seeds)
+        if self._scenario != self.row.scenario:
+            config = replace(config, scenario=self._scenario)
+        learning, macro = config.learning, config.learning.macro
+        learner = replace(learning.learner, steps=round(learning.learner.steps * self.fraction))
+        if self.row.learns and config.discovers:
+            macro = replace(macro, discoveries=min(self.discoveries, self.num_seeds))
         return replace(config, learning=replace(learning, learner=learner, macro=macro))
 
     @property
@@ -113,11 +142,13 @@ class Block:
         """What its scores depend on, whatever the seeds."""
         return settings_of(self.stages[self.row.until])
 
-    def commands(self, runs: Path = RUNS) -> tuple[str, ...]:
+    def commands(self, runs: Path = Path("runs")) -> tuple[str, ...]:
         """The commands that make its run directory alone."""
         out = str(runs / self.place)
-        first = ["cooptions", COMMANDS[self.row.until][0], self._scenario, "--method", self.row.method, *self._flags]
-        commands = [shlex.join([*first, "--out", out])]
+        command = COMMANDS[self.row.until]
+        method = ["--method", self.row.method] if command.takes_method else []
+        words = ["cooptions", command.name, self._scenario, *method, *self._flags, "--out", out]
+        commands = [shlex.join(words)]
         if self.row.until == "options":
             commands.append(shlex.join(["cooptions", "options", out]))
         return tuple(commands)
@@ -125,24 +156,20 @@ class Block:
     @property
     def _flags(self) -> list[str]:
         flags: dict[str, Any] = {"seed": self.first, "seeds": self.num_seeds}
-        if self.row.basis:
-            flags["basis"] = self.row.basis
+        flags |= {path: value for path, value in self.row.overrides if has_path(self.config, path)}
         if self.row.num_options:
-            flags["learning.macro.num-options"] = self.row.num_options
+            flags["learning.macro.num_options"] = self.row.num_options
         macro = self.config.learning.macro
         if macro and macro.discoveries:
             flags["learning.macro.discoveries"] = macro.discoveries
         if self.fraction < 1:
             flags["learning.learner.steps"] = self.config.learning.learner.steps
-        return [word for name, value in flags.items() for word in (f"--{name}", str(value))]
-
-    def _steps(self, config: Config) -> int:
-        return round(config.learning.learner.steps * self.fraction)
+        return [word for path, value in flags.items() for word in _words(path, value)]
 
     @property
     def _scenario(self) -> str:
         """The scenario; shaped rewards fade over the same part of training, however short that is."""
-        horizon = _preset(self.row.scenario).env.shaping_horizon
+        horizon = self.row.config.env.shaping_horizon
         if self.fraction == 1 or horizon == 0:
             return self.row.scenario
         options = [part for part in self.row.scenario.split(",") if not part.startswith("shaping_horizon=")]
@@ -152,16 +179,42 @@ class Block:
         return f"{self.row}, seeds {self.first} to {self.seeds[-1]}"
 
 
-_preset = lru_cache(preset)
-"""Each makes its environment, and many rows share one."""
+@dataclass(frozen=True)
+class Seeding:
+    """Which seeds of a row are wanted, and how they are made."""
+
+    seeds: range
+    block: int = 5
+    """Seeds that share a run directory; the last block may be smaller."""
+    discoveries: int = 1
+    """How many seeds of a block discover options."""
+
+    def __post_init__(self) -> None:
+        require(len(self.seeds) >= 1, f"seeds must be at least 1, not {len(self.seeds)}")
+        require(self.block >= 1, f"block must be at least 1, not {self.block}")
+
+    def blocks(self, row: Row, fraction: float) -> tuple[Block, ...]:
+        """The blocks of a row. A row that learns nothing has no fraction."""
+        share = fraction if row.learns else 1.0
+        end = self.seeds[-1] + 1
+        starts = range(self.seeds[0], end, self.block)
+        return tuple(Block(row, at, min(self.block, end - at), share, self.discoveries) for at in starts)
+
+    def widened(self, other: "Seeding") -> "Seeding":
+        """The same for the seeds of both."""
+        return replace(self, seeds=range(min(self.seeds[0], other.seeds[0]), max(self.seeds[-1], other.seeds[-1]) + 1))
 
 
-def blocks(row: Row, num_seeds: int, size: int, fraction: float) -> tuple[Block, ...]:
-    """The seeds from 0 on, in blocks of a size; the last may be smaller. A row that learns nothing has no fraction."""
-    require(num_seeds >= 1, f"seeds must be at least 1, not {num_seeds}")
-    require(size >= 1, f"block must be at least 1, not {size}")
-    fraction = fraction if row.learns else 1.0
-    return tuple(Block(row, first, min(size, num_seeds - first), fraction) for first in range(0, num_seeds, size))
+scenario_preset = lru_cache(preset)
+"""The configuration of a scenario. It makes its environment, and many rows share one."""
+
+
+def known_methods(until: str) -> list[str]:
+    """The names of methods whose rows stop at a stage: each learner, alone and with every kind of options."""
+    names = COMMANDS[until].methods.names()
+    alone = [name for name in names if "+" not in name]
+    added = [name.partition("+")[2] for name in names if "+" in name]
+    return [*alone, *(f"{learner}+{options}" for learner in alone for options in added)]
 
 
 def settings_of(stage: Json) -> Json:
@@ -175,16 +228,25 @@ def settings_of(stage: Json) -> Json:
     return settings
 
 
-def method_label(method: str, num_options: int) -> str:
-    """The method, with the number of options if it is not all."""
-    return f"{method}-{num_options}options" if num_options else method
+def method_label(method: str, num_options: int = 0, variant: str = "") -> str:
+    """The method, with the number of options if it is not all, and the name of its settings if they have one."""
+    counted = f"{method}-{num_options}options" if num_options else method
+    return f"{counted}@{variant}" if variant else counted
 
 
 def row_folder(row: Row) -> Path:
-    """Where the run directories of a row lie among those of the reproduction."""
-    folder = f"{row.label}-{row.basis}" if row.basis else row.label
-    return Path(row.place) / folder
+    """Where the run directories of a row lie among those of the campaign."""
+    return Path(row.place) / row.label
 
 
 def fraction_suffix(fraction: float) -> str:
     return "" if fraction == 1 else f"-fraction-{fraction:g}"
+
+
+def _words(path: str, value: Any) -> list[str]:
+    """An override as flags of the command line."""
+    *parents, name = path.replace("_", "-").split(".")
+    if isinstance(value, bool):
+        return ["--" + ".".join([*parents, name if value else f"no-{name}"])]
+    values = value if isinstance(value, tuple) else (value,)
+    return ["--" + ".".join([*parents, name]), *map(str, values)]

@@ -1,110 +1,141 @@
-"""The paper's claims, decided by a rule that was stated before the numbers were there."""
+"""Claims decided by a rule that is fixed before anything is measured.
+
+Each comparison looks at two measures: the scores at the end of training, and the mean of all evaluations (the area
+under the curve). Both are interquartile means over seeds with 95% intervals.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from cooptions.campaigns.figures import COUNTED, COUNTS, FORAGING, LINEUPS, Lineup
 from cooptions.campaigns.results import Result
-from cooptions.campaigns.rows import method_label
-from cooptions.scores.statistics import Estimate, final_iqm
+from cooptions.errors import require
+from cooptions.scores.statistics import Estimate, Scores, final_iqm, over_training
 
 HOLDS, FAILS, UNDECIDED, UNMEASURED = "holds", "does not hold", "undecided", "not measured"
 
 MIN_SEEDS = 5
 """With fewer on either side nothing is decided: intervals of fewer seeds are much too narrow (`Bootstrap`)."""
 
-Rule = Callable[[Estimate, Estimate], str]
+
+def end_iqm(scores: Scores) -> Estimate:
+    """The score at the end of training."""
+    return final_iqm(scores)
 
 
-def better(left: Estimate, right: Estimate) -> str:
-    """Whether the left is above the right: their intervals do not overlap."""
-    if left.low > right.high:
-        return HOLDS
-    return FAILS if left.high < right.low else UNDECIDED
+def area_iqm(scores: Scores) -> Estimate:
+    """The mean of all evaluations."""
+    return final_iqm(over_training(scores))
 
 
-def equal(left: Estimate, right: Estimate) -> str:
-    """Whether the two are alike: the interval of each holds the other's IQM. It does not hold if they are disjoint."""
-    if left.low <= right.value <= left.high and right.low <= left.value <= right.high:
-        return HOLDS
-    return FAILS if left.low > right.high or left.high < right.low else UNDECIDED
+MEASURES: dict[str, Callable[[Scores], Estimate]] = {"end": end_iqm, "mean of all evaluations": area_iqm}
+
+Pairs = Sequence[tuple[Estimate, Estimate]]
+"""The left and the right of a comparison, by each measure."""
 
 
-SIGNS: dict[Rule, str] = {better: ">", equal: "="}
+def better(pairs: Pairs) -> str:
+    """Whether the left is better: above by either measure, and below by neither; above means disjoint intervals."""
+    above, below = _disjoint(pairs)
+    if above == below:
+        return UNDECIDED
+    return HOLDS if above else FAILS
+
+
+def equal(pairs: Pairs) -> str:
+    """Whether the two are alike: by both measures the interval of each holds the other's IQM. They are not if any
+    intervals are disjoint."""
+    if any(_disjoint(pairs)):
+        return FAILS
+    alike = all(left.low <= right.value <= left.high and right.low <= left.value <= right.high for left, right in pairs)
+    return HOLDS if alike else UNDECIDED
+
+
+def _disjoint(pairs: Pairs) -> tuple[bool, bool]:
+    """Whether the left is above the right by any measure, and whether it is below by any."""
+    above = any(left.low > right.high for left, right in pairs)
+    return above, any(left.high < right.low for left, right in pairs)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a comparison is decided, and its sign in tables."""
+
+    sign: str
+    decide: Callable[[Pairs], str]
+
+
+RULES: dict[str, Rule] = {"better": Rule(">", better), "equal": Rule("=", equal)}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One comparison that the paper makes in one scenario. Of several methods on the left, the best one counts."""
+    """What is claimed of methods in some scenarios. Of several on the left, the one with the best end counts, and each
+    on the right is a comparison."""
 
-    hypothesis: str
-    scenario: str
+    name: str
+    sentence: str
     left: tuple[str, ...]
-    right: str
-    rule: Rule = better
+    """Labels of methods, as tables show them."""
+    against: tuple[tuple[str, str], ...]
+    """Scenarios, and the methods that the left is compared with there."""
+    rule: str = "better"
+
+    def __post_init__(self) -> None:
+        require(self.rule in RULES, f"rule must be one of {', '.join(RULES)}, not {self.rule!r}")
 
     @property
-    def sign(self) -> str:
-        return SIGNS[self.rule]
+    def scenarios(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(scenario for scenario, _ in self.against))
+
+    @property
+    def comparisons(self) -> tuple["Comparison", ...]:
+        return tuple(Comparison(self, scenario, other) for scenario, other in self.against)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A claim in one scenario, against one method."""
+
+    claim: Claim
+    scenario: str
+    right: str
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim, at one share of the paper's steps."""
+    """What became of a comparison, at one share of the steps."""
 
-    claim: Claim
+    comparison: Comparison
     fraction: float
     verdict: str
     left: Result | None = None
     right: Result | None = None
 
-
-def claims() -> list[Claim]:
-    """All of them, in the order of the paper; then the first two, or the first, of every other line-up."""
-    paper, *more = LINEUPS.values()
-    return [
-        *_options_beat(paper),
-        *(
-            Claim("H3", scenario, ("iql+iaro",), "iql+iaro-scalar", equal if scenario in FORAGING else better)
-            for scenario in paper.scenarios
-        ),
-        *(
-            Claim("few", scenario, tuple(method_label(method, counts[0]) for method in COUNTED), "iql")
-            for scenario, counts in COUNTS.items()
-        ),
-        *(claim for lineup in more for claim in _options_beat(lineup)),
-    ]
+    @property
+    def discoveries(self) -> int | None:
+        """How many discoveries the side with the fewest rests on; `None` where neither has discovered options."""
+        sides = [side.discoveries for side in (self.left, self.right) if side and side.discoveries]
+        return min(sides, default=None)
 
 
-def _options_beat(lineup: Lineup) -> list[Claim]:
-    """That options from relative representations beat the baselines, and other options."""
-    return [
-        Claim(name, row.scenario, lineup.relative, row.method)
-        for name, beaten in ((lineup.beats_none, lineup.baselines), (lineup.beats_others, lineup.others))
-        for row in lineup.rows
-        if row.method in beaten
-    ]
-
-
-def decide(claim: Claim, results: Sequence[Result]) -> list[Verdict]:
+def decide(comparison: Comparison, results: Sequence[Result]) -> list[Verdict]:
     """The verdict at every share of the steps at which both sides were measured, the largest first; one "not measured"
     if at none."""
     verdicts = []
+    claim = comparison.claim
     for fraction in sorted({result.fraction for result in results}, reverse=True):
-        there = {each.label: each for each in results if (each.scenario, each.fraction) == (claim.scenario, fraction)}
-        candidates = [there[label] for label in claim.left if label in there]
-        if candidates and claim.right in there:
-            left, right = max(candidates, key=_final_value), there[claim.right]
+        here = (comparison.scenario, fraction)
+        there = {each.label: each for each in results if (each.scenario, each.fraction) == here}
+        candidates = [there[label] for label in claim.left if label in there and label != comparison.right]
+        if candidates and comparison.right in there:
+            left, right = max(candidates, key=_final_value), there[comparison.right]
             enough = min(len(side.scores.kept) for side in (left, right)) >= MIN_SEEDS
-            verdict = claim.rule(final_iqm(left.scores), final_iqm(right.scores)) if enough else UNDECIDED
-            verdicts.append(Verdict(claim, fraction, verdict, left, right))
-    return verdicts or [Verdict(claim, 1.0, UNMEASURED)]
-
-
-def _final_value(result: Result) -> float:
-    return float(np.nan_to_num(final_iqm(result.scores).value, nan=-np.inf))
+            pairs = [(measure(left.scores), measure(right.scores)) for measure in MEASURES.values()]
+            verdict = RULES[claim.rule].decide(pairs) if enough else UNDECIDED
+            verdicts.append(Verdict(comparison, fraction, verdict, left, right))
+    return verdicts or [Verdict(comparison, 1.0, UNMEASURED)]
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:
@@ -113,3 +144,7 @@ def summary(verdicts: Iterable[Verdict]) -> str:
     if len(measured) < 2:
         return measured.pop() if measured else UNMEASURED
     return FAILS if FAILS in measured else UNDECIDED
+
+
+def _final_value(result: Result) -> float:
+    return float(np.nan_to_num(final_iqm(result.scores).value, nan=-np.inf))

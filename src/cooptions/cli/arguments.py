@@ -40,17 +40,18 @@ def parse(kind: type[Arguments], words: Sequence[str], command: str) -> Argument
     if asks_for_help(words):
         print(command_help(kind, command))
         raise SystemExit(0)
-    known, others = divide(kind, words, command)
-    refuse_unknown(command, others, [field.name for field in dataclasses.fields(kind)])  # pyright: ignore
-    return known
+    return divide(kind, words, command, alone=True)[0]
 
 
 def asks_for_help(words: Sequence[str]) -> bool:
     return "-h" in words or "--help" in words or "--help-all" in words
 
 
-def divide(kind: type[Arguments], words: Sequence[str], command: str) -> tuple[Arguments, list[Given]]:
-    """The arguments of a command, and the flags that are not its own, which take all that follows them."""
+def divide(
+    kind: type[Arguments], words: Sequence[str], command: str, *, alone: bool = False
+) -> tuple[Arguments, list[Given]]:
+    """The arguments of a command, and the flags that are not its own, which take all that follows them; where its own
+    are `alone`, others are refused."""
     fields = {field.name: field for field in dataclasses.fields(kind)}  # pyright: ignore[reportArgumentType]
     hints = get_type_hints(kind)
     places, given = _scan(words, {name: hints[name] for name, field in fields.items() if not field.metadata})
@@ -64,6 +65,7 @@ def divide(kind: type[Arguments], words: Sequence[str], command: str) -> tuple[A
             )
         else:
             others.append(each)
+    refuse_unknown(command, others if alone else [], list(fields))
     return kind(**{name: read(hints[name], value, name) for name, value in values.items()}), others
 
 
@@ -82,7 +84,7 @@ def _scan(words: Sequence[str], kinds: dict[str, Any]) -> tuple[list[str], list[
     given: list[Given] = []
     left = list(words)
     while left:
-        word = left.pop(0)
+        word = left.pop(0).replace("-h", "--help") if left[0] == "-h" else left.pop(0)
         if not word.startswith("--"):
             places.append(word)
             continue

@@ -3,7 +3,6 @@
 import ast
 import re
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 import cooptions
@@ -69,9 +68,9 @@ def require_scenario(name: str) -> None:
 
 def _pattern(module: str, attribute: str) -> str | None:
     """The form of a family's scenarios, where its class says it."""
-    spec = find_spec(module)
-    source = spec.origin if spec is not None else None
-    for node in ast.parse(Path(source or "").read_text(encoding="utf-8")).body:
+    source = Path(cooptions.__file__).parent.joinpath(*module.split(".")[1:])
+    file = source / "__init__.py" if source.is_dir() else source.with_suffix(".py")
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef) and node.name == attribute:
             for field in node.body:
                 if isinstance(field, ast.AnnAssign) and getattr(field.target, "id", "") == "pattern":

@@ -39,11 +39,12 @@ COMMANDS: dict[str, Command] = {
     ),
     "verify": Command("discover, and measure the result against exact answers", "cooptions discover {scenario}"),
     "figure": Command("draw a figure from a run directory", "cooptions show {run}"),
+    "play": Command("open a local page: drag a team, play its options, watch what it has learned"),
     "repair": Command(
         "show which files of a run are sound; remove what is not, after asking",
         "cooptions run --config {run}/run.yaml --out {run}",
     ),
-    "reproduce": Command("make the paper's figures: plan the runs, make those that are missing, draw"),
+    "campaign": Command("run scenarios, methods and seeds as a file says; compare, draw, report"),
 }
 """Every command, in the order of `cooptions --help`."""
 

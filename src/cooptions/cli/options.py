@@ -25,7 +25,7 @@ class OptionsArguments:
 
 def main(words: Sequence[str]) -> dict[str, str]:
     arguments, others = divide(OptionsArguments, words, "options")
-    from cooptions.cli.configured import FORMS, help_of, with_flags  # late: it imports JAX
+    from cooptions.cli.configured import FORMS, help_of, refuse_mistyped, with_flags  # late: it imports JAX
     from cooptions.runs.presets import PRESETS
 
     form, flags = FORMS["options"], [each for each in others if each.name not in HELP]
@@ -33,6 +33,7 @@ def main(words: Sequence[str]) -> dict[str, str]:
         whole = any(each.name == "help_all" for each in others)
         print(help_of(form, OptionsArguments, with_flags(form, PRESETS["quick"], flags), whole=whole))
         raise SystemExit(0)
+    refuse_mistyped(form, flags)
     require(arguments.run is not None, "options: the first argument is a run directory, such as runs/quick")
     assert arguments.run is not None
     from cooptions.cli.existing import configuration_with_options

@@ -31,10 +31,8 @@ def main(words: Sequence[str]) -> dict[str, str] | None:
     from rich.text import Text
 
     from cooptions.cli import say
-    from cooptions.cli.existing import require_run
     from cooptions.runs.repair import inspect, remove_unsound, rows, unsound
 
-    require_run("repair", arguments.run)
     findings = inspect(arguments.run)
     bad = unsound(findings)
     if not arguments.json:

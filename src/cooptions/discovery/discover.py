@@ -100,15 +100,16 @@ class Discovery:
         self, representation: Any, spectrum: Spectrum, agent_states: Shaped[Array, "agent feature"]
     ) -> Float[Array, " k"]:
         """Every eigenfunction at one joint state, of unit variance under the walk."""
-        return self._of_z(spectrum, self.encode(representation, agent_states))
+        return self.of_z(spectrum, self.encode(representation, agent_states))
 
     def of_encoded(
         self, encode: Encoder, spectrum: Spectrum, agent_states: Shaped[Array, "agent feature"]
     ) -> Float[Array, " k"]:
         """`eigenfunctions`, where z is found by an `encoder`."""
-        return self._of_z(spectrum, encode(agent_states))
+        return self.of_z(spectrum, encode(agent_states))
 
-    def _of_z(self, spectrum: Spectrum, z: Float[Array, " z"]) -> Float[Array, " k"]:
+    def of_z(self, spectrum: Spectrum, z: Float[Array, " z"]) -> Float[Array, " k"]:
+        """`eigenfunctions`, where z is known."""
         z = spectrum.standard(z)
         values = spectrum.canonical(self.fitted.eigenfunctions(spectrum.laplacian, z))
         return values if spectrum.profiles is None else spectrum.profiles(z, values)

@@ -129,6 +129,14 @@ class AbstractEnv(abc.ABC, Generic[State]):
     @abc.abstractmethod
     def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]: ...
 
+    def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
+        """Like `reset`, with the agents in these states: everything else is as `reset` draws it.
+
+        Optional, and called outside of `jax.jit`: it refuses states that no agents can be in. An option is played from
+        given places with it.
+        """
+        raise ConfigError(f"{type(self).__name__} cannot begin from given states of its agents: define `reset_to`")
+
     @abc.abstractmethod
     def step(self, state: State, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[State, TimeStep]: ...
 
@@ -174,6 +182,24 @@ def _convert(name: str, kind: Any, text: str) -> Any:
         except ValueError:
             raise ConfigError(f"scenario: {name} must be a number, not {text!r}") from None
     return text
+
+
+def require_on_axes(features: tuple[Feature, ...], agent_states: Float[np.ndarray, "agent feature"]) -> None:
+    """Refuse agents' states with values that a feature does not have."""
+    for agent, row in enumerate(agent_states):
+        for feature, value in zip(features, row.tolist(), strict=True):
+            allowed = f"a whole number from 0 to {feature.size - 1}" if feature.discrete else "a number"
+            fits = feature.low <= value <= feature.high and (not feature.discrete or value == int(value))
+            if not feature.discrete:
+                allowed = f"from {feature.low:g} to {feature.high:g}"
+            require(fits, f"agent {agent + 1}: {feature.name} must be {allowed}, not {value:g}")
+
+
+def require_apart(cells: Int[np.ndarray, "agent 2"]) -> None:
+    """Refuse agents that share a cell, where none may."""
+    for agent, cell in enumerate(cells):
+        same = np.flatnonzero((cells[:agent] == cell).all(axis=1))
+        require(not len(same), f"agents {[*same + 1, 0][0]} and {agent + 1} stand on one cell, which holds one agent")
 
 
 def check_env(env: AbstractEnv) -> None:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cooptions.envs.base import FAMILIES, AbstractEnv
+from cooptions.envs.base import FAMILIES, AbstractEnv, require_apart, require_on_axes
 from cooptions.errors import ConfigError, require
 from cooptions.files import digest
 from cooptions.types import Feature, TimeStep, restart
@@ -20,6 +20,9 @@ from cooptions.types import Feature, TimeStep, restart
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
 """Stand still, then up and down along x (the row, as in the paper and in Jumanji), left and right along y."""
 MOVE_NAMES = ("stay", "x-1", "x+1", "y-1", "y+1")
+MOST_CELLS = 1_000_000
+LARGEST_MAP = 2 * MOST_CELLS
+"""Bytes of a map file."""
 OPEN = "open grid"
 """The ground of a grid without walls."""
 
@@ -59,6 +62,10 @@ class Grid(AbstractEnv[State]):
     def __post_init__(self) -> None:
         require(2 <= self.num_agents <= 8, f"num_agents must be 2 to 8, not {self.num_agents}")
         require(self.height >= 1 and self.width >= 1, f"height and width must be positive: {self.height}x{self.width}")
+        require(
+            self.height * self.width <= MOST_CELLS,
+            f"height x width must be at most {MOST_CELLS} cells, not {self.height}x{self.width}",
+        )
         require(self.time_limit >= 1, f"time_limit must be at least 1, not {self.time_limit}")
         require(0 <= self.step_cost < math.inf, f"step_cost must be 0 or more, not {self.step_cost}")
         require(
@@ -124,6 +131,17 @@ class Grid(AbstractEnv[State]):
         """The state at the start of an episode with the agents here."""
         return State(position, jnp.int32(0))
 
+    def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
+        require_on_axes(self.features, agent_states)
+        drawn, _ = self.reset(key)
+        position = np.where(self.agent_features, agent_states, drawn.position).astype(np.int32)
+        for agent, (x, y) in enumerate(position.tolist()):
+            require(bool(self.free[x, y]), f"agent {agent + 1}: there is a wall at x {x}, y {y}")
+        if self.collisions:
+            require_apart(position)
+        state = self.place(jnp.asarray(position))
+        return state, restart(self.observe(state), self.action_mask(state), len(self.score_names))
+
     def step(self, state: State, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
         target = state.position + jnp.asarray(MOVES)[action]
         allowed = jnp.take_along_axis(self.action_mask(state), action[:, None], axis=1)
@@ -177,10 +195,13 @@ def _shared(position: Int[Array, "agent 2"]) -> Bool[Array, " agent"]:
 
 
 def _read_map(path: Path, shape: tuple[int, int]) -> np.ndarray:
+    require(path.is_file(), f"map: {path} is not a file; give a text file with one line a row")
+    size = path.stat().st_size
+    require(size <= LARGEST_MAP, f"map: {path} has {size} bytes; a map has at most {LARGEST_MAP}")
     try:
         rows = path.read_text().splitlines()
-    except OSError as error:
-        raise ConfigError(f"map: cannot read {path}: {error.strerror}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"map: cannot read {path}: {error}") from None
     lengths = {len(row) for row in rows}
     require(
         len(rows) == shape[0] and lengths == {shape[1]},

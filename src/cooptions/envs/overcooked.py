@@ -1,5 +1,6 @@
 """Overcooked: JaxMARL's dynamics behind our interface."""
 
+import dataclasses
 import difflib
 import warnings
 from dataclasses import dataclass
@@ -13,14 +14,14 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
 from cooptions.envs.adapters.quiet import quiet_import
-from cooptions.envs.base import FAMILIES, AbstractEnv
+from cooptions.envs.base import FAMILIES, AbstractEnv, require_apart, require_on_axes
 from cooptions.errors import require
 from cooptions.types import Feature, TimeStep, restart
 
 with quiet_import():
     from jaxmarl.environments.overcooked import Overcooked as JaxMARLOvercooked
     from jaxmarl.environments.overcooked import overcooked_layouts
-    from jaxmarl.environments.overcooked.common import OBJECT_TO_INDEX
+    from jaxmarl.environments.overcooked.common import DIR_TO_VEC, OBJECT_TO_INDEX
     from jaxmarl.environments.overcooked.overcooked import DELIVERY_REWARD, OvercookedActions
     from jaxmarl.environments.overcooked.overcooked import State as JaxMARLState
 
@@ -103,6 +104,47 @@ class Overcooked(AbstractEnv[Kitchen]):
         observations, inner = self.jaxmarl.reset(key)
         state = Kitchen(inner=inner, deliveries=jnp.int32(0))
         return state, restart(self._stack(observations), self._action_mask, num_scores=1)
+
+    def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[Kitchen, TimeStep]:
+        """Cooks that lack a coordinate stand as near as they can to where `reset` puts them."""
+        require_on_axes(self.features, agent_states)
+        column = {feature.name: agent_states[:, i].astype(int) for i, feature in enumerate(self.features)}
+        _, inner = self.jaxmarl.reset(key)
+        before = np.asarray(inner.agent_pos).astype(int)
+        position = np.stack([self._nearest(agent, before[agent], column) for agent in range(self.num_agents)])
+        require_apart(position)
+        facing, held = column["orientation"], np.array([OBJECT_TO_INDEX[HELD[item]] for item in column["inventory"]])
+        maze = np.array(inner.maze_map)
+        top, left = (maze.shape[0] - self.jaxmarl.height) // 2, (maze.shape[1] - self.jaxmarl.width) // 2
+        drawn = maze[before[:, 1] + top, before[:, 0] + left]
+        maze[before[:, 1] + top, before[:, 0] + left] = (OBJECT_TO_INDEX["empty"], 0, 0)
+        drawn[:, 2] = facing
+        maze[position[:, 1] + top, position[:, 0] + left] = drawn
+        inner = dataclasses.replace(
+            inner,
+            agent_pos=jnp.asarray(position, inner.agent_pos.dtype),
+            agent_dir=DIR_TO_VEC[facing],
+            agent_dir_idx=jnp.asarray(facing, inner.agent_dir_idx.dtype),
+            agent_inv=jnp.asarray(held, inner.agent_inv.dtype),
+            maze_map=jnp.asarray(maze),
+        )
+        observations = self.jaxmarl.get_obs(inner)
+        state = Kitchen(inner=inner, deliveries=jnp.int32(0))
+        return state, restart(self._stack(observations), self._action_mask, num_scores=1)
+
+    def _nearest(
+        self, agent: int, place: Int[np.ndarray, " 2"], column: dict[str, Int[np.ndarray, " agent"]]
+    ) -> Int[np.ndarray, " 2"]:
+        """The cell of an agent's part of the kitchen with its coordinates, nearest to `place` where it lacks one."""
+        plan: Any = self.jaxmarl.layout
+        walls = np.zeros((plan["height"], plan["width"]), bool)
+        walls.flat[np.asarray(plan["wall_idx"])] = True
+        cells = np.argwhere(_reachable(walls, int(np.asarray(plan["agent_idx"])[agent])))[:, ::-1]
+        told = {axis: int(column[name][agent]) for axis, name in enumerate("xy") if name in column}
+        fits = [cell for cell in cells if all(cell[axis] == value for axis, value in told.items())]
+        where = ", ".join(f"{'xy'[axis]} {value}" for axis, value in told.items())
+        require(bool(fits), f"agent {agent + 1} cannot walk to {where}")
+        return min(fits, key=lambda cell: int(np.abs(cell - place).sum()))
 
     def step(self, state: Kitchen, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[Kitchen, TimeStep]:
         # Not `step`, which resets by itself and drops the final state.

@@ -18,6 +18,7 @@ def make_env(scenario: str) -> AbstractEnv:
 
         env = co.make_env("grid-15x15-3p,map=door")
     """
+    require(scenario.isprintable(), f"scenario: {scenario!r} holds characters that no name has")
     return _import_env(scenario) if ":" in scenario else _named_env(scenario)
 
 

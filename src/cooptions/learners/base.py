@@ -63,6 +63,11 @@ class LearnerConfig:
         raise NotImplementedError(f"{type(self).__name__}.build")
 
     @property
+    def speed_name(self) -> str:
+        """What files of measured speeds call this learner."""
+        return type(self).__name__.removesuffix("Config").lower()
+
+    @property
     def intra_option(self) -> bool:
         """Whether a step teaches the options that agree with it."""
         return False

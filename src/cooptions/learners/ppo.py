@@ -91,6 +91,10 @@ class PpoConfig(LearnerConfig):
         return Ppo(self)
 
     @property
+    def speed_name(self) -> str:
+        return {"local": "ippo", "joint": "mappo"}[self.critic]
+
+    @property
     def optimiser(self) -> optax.GradientTransformation:
         return self.optimiser_over(self.num_updates * self.epochs * self.minibatches, eps=1e-5)
 

@@ -90,6 +90,10 @@ class QConfig(LearnerConfig):
         return self.rollout if self.network.recurrent else 1
 
     @property
+    def speed_name(self) -> str:
+        return "ours"
+
+    @property
     def intra_option(self) -> bool:
         return self.choice.valued
 

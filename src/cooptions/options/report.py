@@ -15,6 +15,7 @@ from cooptions.envs.rollout import Runners
 from cooptions.options.base import AbstractOptions, Option
 from cooptions.options.execution import follow_all, spreads
 from cooptions.options.wander import RandomPlay
+from cooptions.scores.tables import markdown_table
 
 Value = Callable[[Float[Array, "agent feature"]], Float[Array, " k"]]
 """All eigenfunctions at a joint state, of unit variance under the walk. The states have every feature of the env."""
@@ -150,12 +151,10 @@ def rich_table(reports: Sequence[OptionReport]) -> Table:
     return table
 
 
-def markdown_table(reports: Sequence[OptionReport]) -> str:
+def markdown_reports(reports: Sequence[OptionReport]) -> str:
     """One row for each option, for a page."""
     rows = [_cells(report, str) for report in reports]
-    headings = list(rows[0]) if rows else []
-    lines = [headings, ["---"] * len(headings), *(list(row.values()) for row in rows)]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines if line)
+    return markdown_table(list(rows[0]) if rows else [], [list(row.values()) for row in rows])
 
 
 def _cells(report: OptionReport, ratio_text: Callable[[Ratio], str]) -> dict[str, str]:

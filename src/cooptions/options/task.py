@@ -43,7 +43,7 @@ class OptionTask(AbstractWrapper[TaskState]):
     """The eigenfunctions at a joint state."""
     weights: Float[Array, "*seed_option k"]
     pace: Float[Array, "*seed_option"]
-    """How much an agent's move typically changes e: what one unit of cost is."""
+    """What one unit of cost is: how much an agent's move typically changes e, or 1."""
     starts: Runners
     """Where to start: states of the environment and their time steps."""
     start_values: Float[Array, "*seed start k"]

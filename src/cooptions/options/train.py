@@ -46,10 +46,11 @@ class OptionsConfig:
     scale: Literal["gain", "variance"] = "gain"
     """What one unit of reward is: all there is to gain from a typical start, or a standard deviation of e."""
     step_cost: float = 0.125
-    """Taken off the reward of every step, so that an option ends when little is left to gain; in units of what one
-    agent's move typically changes."""
+    """Taken off the reward of every step, so that an option ends when little is left to gain."""
     effort: float = 0.015
-    """Taken off for each agent that does not stand still, in the same units, so that nobody wanders in vain."""
+    """Taken off for each agent that does not stand still, so that nobody wanders in vain."""
+    cost_unit: Literal["move", "reward"] = "move"
+    """What one unit of these costs is: what one agent's move typically changes, or one unit of reward."""
     margin: float = 0.005
     """By how much an action must be worth more than standing still, or than ending, to be taken when the option is
     executed: less than a move that helps is worth, and more than the network's errors."""
@@ -66,8 +67,8 @@ class OptionsConfig:
     """How long that play lasts at most."""
 
     def __post_init__(self) -> None:
-        for name in ("max_steps", "num_starts", "start_steps"):
-            require_whole(f"options.{name}", getattr(self, name))
+        for name, least in (("max_steps", 1), ("num_starts", 1), ("start_steps", 0)):
+            require_whole(f"options.{name}", getattr(self, name), at_least=least)
         for name in ("step_cost", "effort", "margin"):
             require_number(f"options.{name}", getattr(self, name), at_least=0)
         require_number("options.epsilon", self.epsilon, at_least=0, at_most=1)
@@ -86,11 +87,18 @@ _PICTURES = QConfig(
 OURS = OptionsConfig()
 OURS_FOR_PICTURES = OptionsConfig(learner=replace(_PICTURES, discount=0.9, fixed_last=True, anneal=True))
 PAPER = OptionsConfig(
-    learner=QConfig(double=False), scale="variance", step_cost=0.0, effort=0.0, margin=0.0, still_ends=False
+    learner=QConfig(double=False),
+    scale="variance",
+    step_cost=0.1,
+    effort=0.0,
+    cost_unit="reward",
+    margin=0.0,
+    still_ends=False,
 )
-"""The paper's table for Level-Based Foraging. It does not learn to terminate; see docs/findings/option-training.md."""
-PAPER_FOR_PICTURES = replace(PAPER, learner=replace(_PICTURES, double=False))
-"""The paper's table for Overcooked."""
+"""The paper's table for Level-Based Foraging, and a step cost, which the table does not have. Without one, options
+never end; with 0.1 standard deviations of e they do: docs/findings/paper-options.md."""
+PAPER_FOR_PICTURES = replace(PAPER, sight="observation", learner=replace(_PICTURES, double=False))
+"""The paper's table for Overcooked, whose networks have convolutions."""
 
 RECIPES: dict[str, tuple[OptionsConfig, OptionsConfig]] = {
     "ours": (OURS, OURS_FOR_PICTURES),
@@ -189,6 +197,7 @@ def tasks_on(
     weights = jnp.broadcast_to(weights, (len(keys), *weights.shape))
     if config.scale == "gain":
         weights /= jax.vmap(available_gain)(start_values, weights)[..., None]
+    typical = jax.vmap(partial(pace, num_agents=env.num_agents))(values(moved.state) - start_values, weights)
     return OptionTask(
         env=env,
         view=View.of(env, config.sight),
@@ -197,7 +206,7 @@ def tasks_on(
         max_steps=config.max_steps,
         evaluate=evaluate,
         weights=weights,
-        pace=jax.vmap(partial(pace, num_agents=env.num_agents))(values(moved.state) - start_values, weights),
+        pace=jnp.ones(weights.shape[:-1]) if config.cost_unit == "reward" else typical,
         starts=starts,
         start_values=start_values,
     )

@@ -6,7 +6,6 @@ A shape is a square of coverages from 0 to 1, in coordinates that run from 0 to 
 import functools
 from pathlib import Path
 
-import matplotlib
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 from PIL import Image, ImageDraw, ImageFont
@@ -58,6 +57,8 @@ def text(size: int, words: str, height: float = 0.6, centre: tuple[float, float]
 @functools.lru_cache(maxsize=64)
 def font(pixels: int) -> ImageFont.FreeTypeFont:
     """Matplotlib's own font, so that pictures look alike on every machine."""
+    import matplotlib  # late: most pictures have no text, and most programs no pictures
+
     return ImageFont.truetype(str(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")), pixels)
 
 

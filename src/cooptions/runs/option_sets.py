@@ -17,6 +17,7 @@ from cooptions.options.train import diverged
 from cooptions.plots import Rollout
 from cooptions.runs.config import Config
 from cooptions.runs.run import Run
+from cooptions.training.metrics import MetricsFile, diverged_at
 
 NUM_STARTS = 256
 """Starts from which each option is followed to see what it does."""
@@ -78,7 +79,13 @@ def load_options(run: Run, seed: int) -> OptionSet:
     require(0 <= seed <= last, f"seed: options were discovered by seeds 0 to {last}, not {seed}")
     path = option_set_path(run, seed)
     if not path.exists():
-        reason = "this seed diverged, or was not written yet" if run.has("options") else "none is trained yet"
+        rows = MetricsFile(run.directory.file("metrics", "options.jsonl")).rows()
+        if (step := diverged_at(rows, seed)) is not None:
+            raise ArtifactError(
+                f"{path}: no option set: seed {run.config.seed + seed} diverged by step {step} of training its "
+                "options; look at another seed, or lower options.learner.learning_rate"
+            )
+        reason = "it was not written yet" if run.has("options") else "none is trained yet"
         raise ArtifactError(
             f"{path}: no option set: {reason}; `cooptions options {run.directory.path}` writes what is missing"
         )

@@ -21,7 +21,7 @@ from cooptions.runs.paper import FAMILY_PARTS, IQL, METHODS, TEAM_LEARNERS, Part
 
 MEETING = replace(
     apart(IQL),
-    steps=150_000,
+    steps=500_000,
     batch=32,
     epsilon_decay=0.3,
     network=NetworkConfig(hidden=(64, 64), recurrent=True),

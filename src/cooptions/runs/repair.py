@@ -36,7 +36,7 @@ class Finding:
 
 def inspect(path: Path) -> list[Finding]:
     """Every file that the run depends on, and whether it is as it was made. Nothing is changed."""
-    if not path.is_dir():
+    if not any(next(path.glob(each), None) for each in ("config.json", "manifest.json", "*.safetensors")):
         raise ArtifactError(f"{path}: no run was made here")
     records = {name: _record(path, name) for name in ("manifest.json", "config.json")}
     manifest = _entries(path)

@@ -25,7 +25,7 @@ from cooptions.plots.canvas import write_canvas
 from cooptions.plots.curves import plot_learning_curves
 from cooptions.runs.presets import LearnerRecipe
 from cooptions.runs.run import Run
-from cooptions.scores.comparison import Row, compare, improvements, markdown_table
+from cooptions.scores.comparison import Row, compare, improvements, markdown_comparison
 from cooptions.scores.statistics import Scores
 from cooptions.training.keys import stage_key
 from cooptions.training.progress import Progress
@@ -227,30 +227,40 @@ def play_episode(team: LearnedTeam, key: PRNGKeyArray) -> Episode:
     """Let the team play until its episode ends."""
     env, learner = team.env, team.config.build()
     start_key, play_key = jax.random.split(key)
-    state, timestep = jax.jit(lambda key: env.reset(key))(start_key)
+    state, timestep = _begin(env, start_key)
     memory = learner.init_memory(env, 1)
-
-    @jax.jit
-    def step(memory: Any, state: Any, timestep: Any, time: Array) -> Any:
-        action_key, step_key = jax.random.split(jax.random.fold_in(play_key, time))
-        one = jax.tree.map(lambda leaf: leaf[None], timestep)
-        memory, action = learner.act(team.policy, memory, one, (time == 0)[None], key=action_key)
-        state, timestep = env.step(state, action[0], step_key)
-        option = leading_option(jax.tree.map(lambda leaf: leaf[None], timestep))[0]
-        inner = inner_state(env, state)
-        kept = _Played(inner, env.agent_states(state), action[0], timestep.reward, option, timestep.last)
-        return memory, state, timestep, kept
-
     begun = inner_state(env, state), env.agent_states(state)
     played: list[_Played] = []
     while not played or not (bool(played[-1].last) or len(played) >= LONGEST_EPISODE):
-        memory, state, timestep, kept = step(memory, state, timestep, jnp.int32(len(played)))
+        time = jnp.int32(len(played))
+        memory, state, timestep, kept = _go_on(env, team.policy, (memory, state, timestep), time, play_key, learner)
         played.append(jax.device_get(kept))
     whole = jax.tree.map(lambda *leaves: np.stack(leaves), *played)
     states = jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), begun[0], whole.state)
     places = np.concatenate([np.asarray(begun[1])[None], whole.agent_states])
     rollout = Rollout(states, places, whole.action, np.asarray(len(played)))
     return Episode(rollout, whole.reward, tuple(option_names(env)[option] for option in whole.option.tolist()))
+
+
+@eqx.filter_jit
+def _begin(env: AbstractEnv, key: PRNGKeyArray) -> Any:
+    return env.reset(key)
+
+
+@eqx.filter_jit
+def _go_on(
+    env: AbstractEnv, policy: Any, now: tuple[Any, Any, Any], time: Array, key: PRNGKeyArray, learner: Any
+) -> tuple[Any, Any, Any, _Played]:
+    """One step of a team. Episodes of one team share the program."""
+    memory, state, timestep = now
+    action_key, step_key = jax.random.split(jax.random.fold_in(key, time))
+    one = jax.tree.map(lambda leaf: leaf[None], timestep)
+    memory, action = learner.act(policy, memory, one, (time == 0)[None], key=action_key)
+    state, timestep = env.step(state, action[0], step_key)
+    option = leading_option(jax.tree.map(lambda leaf: leaf[None], timestep))[0]
+    inner = inner_state(env, state)
+    kept = _Played(inner, env.agent_states(state), action[0], timestep.reward, option, timestep.last)
+    return memory, state, timestep, kept
 
 
 def inner_state(env: AbstractEnv, state: Any) -> Any:
@@ -291,7 +301,7 @@ class Comparison:
         return write_canvas(self.figure(), Path(stem))
 
     def __str__(self) -> str:
-        return markdown_table(self.rows) + "\n".join(improvements(list(self.scores)))
+        return markdown_comparison(self.rows) + "\n".join(improvements(list(self.scores)))
 
 
 def compare_teams(teams: Mapping[str, LearnedTeam | list[LearnedTeam]], *, metric: str = "") -> Comparison:

@@ -13,6 +13,7 @@ from rich.text import Text
 from cooptions.errors import require
 from cooptions.files import write_bytes
 from cooptions.scores.statistics import Bootstrap, Estimate, Scores, final_iqm, probability_of_improvement
+from cooptions.scores.tables import markdown_table
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,9 @@ def rich_table(rows: Sequence[Row]) -> Table:
     return table
 
 
-def markdown_table(rows: Sequence[Row]) -> str:
+def markdown_comparison(rows: Sequence[Row]) -> str:
     """The comparison for a page."""
-    lines = [_HEADINGS, ["---"] * len(_HEADINGS), *([cell.replace("|", "\\|") for cell in _cells(row)] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    return markdown_table(_HEADINGS, [_cells(row) for row in rows])
 
 
 def marl_eval_json(scores: Sequence[Scores]) -> dict[str, Any]:

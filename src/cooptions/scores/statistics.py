@@ -180,6 +180,12 @@ def final_scores(scores: Scores, *, last: int = 1) -> Float[np.ndarray, " kept"]
     return scores.seed_curves[:, -last:].mean(axis=1)
 
 
+def over_training(scores: Scores) -> Scores:
+    """The mean of all checkpoints, as one: the area under the learning curve."""
+    values = scores.values.mean(axis=1, keepdims=True)
+    return Scores(scores.name, scores.scenario, scores.metric, scores.steps[-1:], values)
+
+
 def steps_to_reach(scores: Scores, threshold: float) -> Float[np.ndarray, " kept"]:
     """The steps at which each kept seed's mean over episodes first reaches `threshold`; infinite if it never does."""
     reached = scores.seed_curves >= threshold

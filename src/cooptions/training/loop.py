@@ -1,7 +1,6 @@
 """The only training loop: chunks of steps, seeds side by side, and everything that happens between chunks."""
 
 import contextlib
-import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -60,7 +59,8 @@ def train(
     require(num_steps >= 1, f"{name}: num_steps must be at least 1, not {num_steps}")
     require(log_steps >= 1, f"{name}: log_steps must be at least 1, not {log_steps}")
     progress = progress or Progress.silent()
-    keys, data = shard_seeds((keys, data))
+    num_seeds = len(keys)
+    keys, data = seat_seeds((keys, data))
     with StopSignals(name) as stop, progress.stage(name, num_steps * unit) as show:
         with show.compiling(), stop.uncut():
             state = shard_seeds(jax.jit(jax.vmap(lambda key, data: stage.init(data, key=key)))(keys, data))
@@ -69,13 +69,13 @@ def train(
             stage, data, keys, name, num_steps, log_steps, unit, progress, show, stop,
             MetricsFile(directory / "metrics" / f"{name}.jsonl" if directory else None),
             Checkpoints(directory / "checkpoints" / name) if directory else None,
-            state, means, np.ones(len(keys), bool), checkpoint_seconds, Pace(chunk_seconds), Pace(chunk_seconds),
+            state, means, np.ones(num_seeds, bool), checkpoint_seconds, Pace(chunk_seconds), Pace(chunk_seconds),
         )  # fmt: skip
         job.restore()
         job.run()
     if not job.healthy.any():
         raise CooptionsError(f"{name}: every seed diverged; lower the learning rate or look at metrics/{name}.jsonl")
-    return Trained(job.state, job.healthy)
+    return Trained(first_seeds(job.state, num_seeds), job.healthy)
 
 
 @dataclass(eq=False)
@@ -118,19 +118,33 @@ class _Job(Generic[State]):
     def end_of(self, row: int) -> int:
         return min((row + 1) * self.log_steps, self.num_steps)
 
+    @property
+    def num_seeds(self) -> int:
+        """How many were asked for: there may be more seats."""
+        return len(self.healthy)
+
+    @property
+    def kept(self) -> tuple[State, Metrics]:
+        """What a checkpoint holds: nothing of it tells how many devices there are."""
+        return first_seeds((self.state, self.means), self.num_seeds)
+
+    def _sound_seeds(self, stage: Judged) -> np.ndarray:
+        return np.array(chunks.sound_seeds(stage, self.state, self.data))[: self.num_seeds]
+
     def restore(self) -> None:
         """Take up the newest checkpoint, and drop the metrics that were logged after it."""
         warn = self.progress.warn
-        found = self.checkpoints.restore((self.state, self.means), warn) if self.checkpoints else None
+        found = self.checkpoints.restore(self.kept, warn) if self.checkpoints else None
         if found is not None:
-            self.done, self.rows, (self.state, self.means) = found.step, found.rows, found.state
+            self.done, self.rows = found.step, found.rows
+            self.state, self.means = seat_seeds(found.state)
         elif self.metrics.holds_rows:
             warn(f"{self.name}: there are metrics but no checkpoint; this stage begins again")
         rows = self.metrics.resume([self.end_of(row) for row in range(self.rows)], warn)
         self.progress.tracker.begin(self.name, rows, self.unit)
-        self.healthy = finite_so_far(rows, len(self.keys))
+        self.healthy = finite_so_far(rows, self.num_seeds)
         if isinstance(self.stage, Judged) and found is not None:
-            self.healthy = np.array(chunks.sound_seeds(self.stage, self.state, self.data))
+            self.healthy = self._sound_seeds(self.stage)
         self.show.advance(self.done * self.unit, {}, earlier=True)
 
     def run(self) -> None:
@@ -168,7 +182,7 @@ class _Job(Generic[State]):
         if isinstance(self.stage, Evaluated):
             evaluation = self._evaluation(self.stage)
             self.state, values = chunks.end_interval(self.stage, self.state, self.data, evaluation, self.means)
-        row = {key: np.array(value) for key, value in values.items()}
+        row = {key: np.array(value)[: self.num_seeds] for key, value in values.items()}
         self.rows += 1
         self.metrics.append(self.done, row)
         self.progress.tracker.log(self.done, row)
@@ -206,7 +220,7 @@ class _Job(Generic[State]):
         now = time.monotonic()
         if self.checkpoints and (self.stop.requested or now - self.saved_at > self.checkpoint_seconds):
             self.metrics.flush()
-            self.checkpoints.save(self.done, self.rows, (self.state, self.means))
+            self.checkpoints.save(self.done, self.rows, self.kept)
             self.saved_at = time.monotonic()
             self.checkpoint_seconds = max(self.checkpoint_seconds, 10 * (self.saved_at - now))  # of a large replay
         if self.stop.requested:  # after the last chunk, too: else what comes next would begin
@@ -217,7 +231,7 @@ class _Job(Generic[State]):
         """Warn of each seed that diverged, and of metrics that are no numbers where what was learned is sound."""
         sound = finite = np.all([np.isfinite(value) for value in row.values()], axis=0)
         if isinstance(self.stage, Judged):
-            sound = np.array(chunks.sound_seeds(self.stage, self.state, self.data))
+            sound = self._sound_seeds(self.stage)
         for seed in np.flatnonzero(self.healthy & ~(sound & finite)).tolist():
             bad = next((key for key, value in row.items() if not np.isfinite(value[seed])), "what it learned")
             where = f"{self.name}: {self.progress.seed_name(seed)}"
@@ -230,10 +244,28 @@ class _Job(Generic[State]):
         self.healthy &= sound
 
 
+def seat_seeds(tree: Any) -> Any:
+    """Spread the leading seed axis over all devices; seats that are left over repeat the first seeds."""
+    num_seeds = jax.tree.leaves(tree)[0].shape[0]
+    num_devices = min(num_seeds, len(jax.devices()))
+    num_left = -num_seeds % num_devices
+    if num_left:
+        seats = np.arange(num_seeds + num_left) % num_seeds
+        tree = jax.tree.map(lambda leaf: leaf[seats], tree)
+    return shard_seeds(tree)
+
+
+def first_seeds(tree: Any, num_seeds: int) -> Any:
+    """The tree without the seats that were left over."""
+    if jax.tree.leaves(tree)[0].shape[0] == num_seeds:
+        return tree
+    return jax.tree.map(lambda leaf: leaf[:num_seeds], tree)
+
+
 def shard_seeds(tree: Any) -> Any:
     """Spread the leading seed axis over as many devices as divide it."""
     num_seeds = jax.tree.leaves(tree)[0].shape[0]
-    num_devices = math.gcd(num_seeds, len(jax.devices()))
+    num_devices = max(num for num in range(1, len(jax.devices()) + 1) if num_seeds % num == 0)
     if num_devices == 1:
         return tree
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:num_devices]), ("seed",))

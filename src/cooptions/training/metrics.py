@@ -101,6 +101,16 @@ def finite_so_far(rows: Sequence[Json], num_seeds: int) -> np.ndarray:
     return finite
 
 
+def diverged_at(rows: Sequence[Json], seed: int) -> int | None:
+    """The step of the first row in which a seed has a value that is not finite; None for one that has none."""
+    bad = (row["step"] for row in rows if not finite_so_far([row], len(next(iter(_values(row)))))[seed])
+    return next(bad, None)
+
+
+def _values(row: Json) -> list[list[float]]:
+    return [values for name, values in row.items() if name != "step"]
+
+
 def _check(text: str) -> str:
     return digest(text.encode())[:LENGTH]
 

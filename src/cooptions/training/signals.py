@@ -1,5 +1,6 @@
 """SIGINT and SIGTERM: acknowledged at once, obeyed after the current chunk, or after some seconds in any case."""
 
+import atexit
 import contextlib
 import os
 import select
@@ -74,8 +75,11 @@ def obey_signals() -> Iterator[None]:
     What it calls may hold `StopSignals` of its own, which come first.
     """
     told = "stopped; finished stages are kept: run the same command to go on"
+    heard = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal heard
+        heard = True
         raise Interrupted(told)
 
     def hear(number: int, times: int) -> None:
@@ -92,8 +96,19 @@ def obey_signals() -> Iterator[None]:
     listener = _Listener(interrupt, hear, late)
     try:
         yield
+    except Exception as error:
+        if heard and not isinstance(error, Interrupted):  # an extension that was being imported tells of another error
+            raise Interrupted(told) from error
+        raise
     finally:
+        atexit.register(_ignore)  # now, so that it comes before what JAX does at the end
         listener.close()
+
+
+def _ignore() -> None:
+    """A process that is ending needs no signal to do so."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def say(line: str) -> None:

@@ -54,8 +54,8 @@ class AbstractAdapter(AbstractEnv[Wrapped]):
         actual = jax.eval_shape(lambda inner: jnp.asarray(self.factorise(inner)), state.inner).shape
         expected = (self.num_agents, len(self.features))
         require(actual == expected, f"factorise: returns shape {actual}, expected [agent, feature] = {expected}")
-        if self.landmarks is not None:
-            shape = jax.eval_shape(lambda inner: jnp.asarray(self.landmarks(inner)), state.inner).shape
+        if (landmarks := self.landmarks) is not None:
+            shape = jax.eval_shape(lambda inner: jnp.asarray(landmarks(inner)), state.inner).shape
             enough = len(shape) == 2 and shape[1] >= min(len(self.features), 2)
             require(enough, f"landmarks: returns shape {shape}, expected [landmark, feature] with the first features")
         check_env(self)

@@ -11,16 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from cooptions.envs.base import FAMILIES, AbstractEnv
+from cooptions.envs.base import FAMILIES, AbstractEnv, require_apart, require_on_axes
 from cooptions.envs.grid import MOVE_NAMES, OPEN
 from cooptions.envs.lbf.generator import draw_places
 from cooptions.envs.lbf.rules import REACH_CELLS, RULE_SETS, Coop, Reach, Rules, RuleSet, required_level, within_reach
-from cooptions.errors import require
+from cooptions.errors import ConfigError, require
 from cooptions.types import Feature, TimeStep, restart
 
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1], [0, 0]])
 """What each action adds to an agent's place: stand still, up and down (x, the row), left and right (y), load."""
 LOAD = 5
+LARGEST_GRID = 1000
+"""Cells of a side."""
 
 
 class State(eqx.Module):
@@ -76,6 +78,7 @@ class Foraging(AbstractEnv[State]):
             self.sight is None or 1 <= self.sight <= self.grid_size,
             f"sight must be 1 to grid_size ({self.grid_size}), not {self.sight}",
         )
+        require(self.grid_size <= LARGEST_GRID, f"grid_size must be at most {LARGEST_GRID}, not {self.grid_size}")
         cells = max(self.grid_size - 2, 0) ** 2
         require(
             self.grid_size >= 5 and cells - self.num_agents > 5 * self.num_apples,
@@ -132,6 +135,15 @@ class Foraging(AbstractEnv[State]):
         )
         level = jax.random.randint(level_key, (self.num_agents,), 1, self.max_level + 1)
         return self.begin(agents, level, apples, self.draw_apple_levels(level, key=apple_key))
+
+    def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
+        require_on_axes(self.features, agent_states)
+        position, (drawn, _) = agent_states.astype(np.int32), self.reset(key)
+        require_apart(position)
+        on_apple = (position[:, None] == np.asarray(drawn.apple_position)).all(axis=-1).any(axis=1)
+        for agent in np.flatnonzero(on_apple):
+            raise ConfigError(f"agent {agent + 1} stands on an apple, which no agent can")
+        return self.begin(jnp.asarray(position), drawn.level, drawn.apple_position, drawn.apple_level)
 
     def begin(
         self,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.files import Json
-from cooptions.options.report import FeatureReport, OptionReport, markdown_table
+from cooptions.options.report import FeatureReport, OptionReport, markdown_reports
 from cooptions.options.sight import Sight
 
 SIGNS = {"+": "-plus", "-": "-minus"}
@@ -69,7 +69,7 @@ Loading compares this with your environment, and every file with its SHA-256 in 
 def _usage(env: AbstractEnv, scenario: str) -> str:
     made, maker = _made(env), f"from {type(env).__module__} import {type(env).__name__}"
     if scenario:
-        made, maker = f'make_env("{scenario}")', "from cooptions.envs import make_env"
+        made, maker = f'make_env("{scenario}")', "from cooptions.envs.scenarios import make_env"
     elif "<" in made:  # it holds what cannot be written down, such as a function
         made = f"...  # your {type(env).__name__}, made as above"
     return f"""## Use
@@ -109,7 +109,7 @@ steps. The gain is what the option climbed, in standard deviations of its eigenf
 Pictures show, on the left, what the option climbs (red is high) as the first agent moves while its teammates, the dots,
 stand still; on the right one roll-out from there, and the spread of each feature where it ended.
 
-{markdown_table(reports)}"""
+{markdown_reports(reports)}"""
 
 
 def _option(report: OptionReport, file: str, pictures: Collection[str]) -> str:

@@ -34,7 +34,6 @@ from cooptions.options.primitives import Primitives
 from cooptions.options.report import OptionReport, report_options
 from cooptions.options.sharing.cards import card_markdown
 from cooptions.options.sharing.fingerprints import fingerprint, require_same
-from cooptions.options.sharing.pictures import card_pictures
 from cooptions.options.sharing.sealed import (
     MANIFEST,
     canonical_json,
@@ -157,6 +156,8 @@ def publish(
     path: Path | str, option_set: OptionSet, env: AbstractEnv, *, key: PRNGKeyArray, num_starts: int = 64
 ) -> None:
     """`save_option_set` with a card: every option is followed from states of random play, and what it does is told."""
+    from cooptions.options.sharing.pictures import card_pictures  # late: it imports Matplotlib
+
     begun = collect_starts(env, num_starts, START_STEPS, key=key)
     save_option_set(
         path,

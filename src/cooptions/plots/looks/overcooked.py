@@ -31,15 +31,20 @@ def kitchen_frames(env: Overcooked, states: Kitchen) -> UInt8[np.ndarray, "time 
     places, facing = np.asarray(inner.agent_pos).astype(int), np.asarray(inner.agent_dir).astype(int)
     check_time(env, places.shape, (env.num_agents, 2))
     held = np.asarray(inner.agent_inv).astype(int)
-    height, width = env.jaxmarl.height, env.jaxmarl.width
-    tile = tile_size(height, width)
-    images = _paved(_inside(np.asarray(inner.maze_map).astype(int), height, width), tile)
+    tile, images = tile_size(env.jaxmarl.height, env.jaxmarl.width), kitchens_without_cooks(env, states)
     for time, image in enumerate(images):
         for agent, (x, y) in enumerate(places[time]):
             dx, dy = facing[time, agent]
             picture = cook_sprite(agent, tile, (int(dx), int(dy)), int(held[time, agent]))
             paste(image, picture, (np.array([y, x]) + 0.5) * tile)
     return images
+
+
+def kitchens_without_cooks(env: Overcooked, states: Kitchen) -> UInt8[np.ndarray, "time height width 3"]:
+    """What stands on the counters and in the pots."""
+    height, width = env.jaxmarl.height, env.jaxmarl.width
+    maze = np.asarray(states.inner.maze_map).astype(int)
+    return _paved(_inside(maze, height, width), tile_size(height, width))
 
 
 @floor.register(Overcooked)

@@ -1,0 +1,169 @@
+"""YAML with line numbers: a value that cannot be used is refused with its file, line and field."""
+
+import difflib
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import yaml
+
+from cooptions.errors import ArtifactError, ConfigError
+
+MAX_BYTES = 1_000_000
+"""No campaign is that long; a file given by mistake may be."""
+
+Scalar = bool | int | float | str
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """A value of a file, with its place and name."""
+
+    node: yaml.Node
+    file: str
+    name: str
+    """The field, with dots: `lineups.main.methods`."""
+
+    def refuse(self, message: str) -> NoReturn:
+        raise ConfigError(f"{self.file}:{self.node.start_mark.line + 1}: {self.name}: {message}")
+
+    def fields(self, known: Collection[str]) -> dict[str, "Entry"]:
+        """The entries of a mapping whose names are given; another name is refused."""
+        found = self.entries()
+        for name, entry in found.items():
+            if name not in known:
+                self._at(entry.key).refuse(unknown(name, known, "field"))
+        return dict(found)
+
+    def entries(self) -> dict[str, "Field"]:
+        """The entries of a mapping with any names."""
+        if not isinstance(self.node, yaml.MappingNode):
+            self.refuse("must be a mapping of names to values")
+        found: dict[str, Field] = {}
+        for key, value in self.node.value:
+            if not isinstance(key, yaml.ScalarNode) or not key.value:
+                self._at(key).refuse("a name must be a word")
+            name = f"{self.name}.{key.value}" if self.name != WHOLE else key.value
+            if key.value in found:
+                self._at(key).refuse(f"{key.value!r} stands here twice")
+            found[key.value] = Field(value, self.file, name, key)
+        return found
+
+    @property
+    def is_mapping(self) -> bool:
+        return isinstance(self.node, yaml.MappingNode)
+
+    def items(self) -> list["Entry"]:
+        """The items of a list. A single value counts as a list of one."""
+        if isinstance(self.node, yaml.ScalarNode):
+            return [self]
+        if not isinstance(self.node, yaml.SequenceNode):
+            self.refuse("must be a list")
+        if not self.node.value:
+            self.refuse("must not be empty")
+        return [self._at(item) for item in self.node.value]
+
+    def text(self) -> str:
+        if not isinstance(self.node, yaml.ScalarNode) or not self.node.value.strip():
+            self.refuse("must be a word or a sentence")
+        return self.node.value.strip()
+
+    def chosen(self, choices: Collection[str], kind: str = "") -> str:
+        """A word that must be one of these."""
+        word = self.text()
+        if word not in choices:
+            self.refuse(unknown(word, choices, kind))
+        return word
+
+    def number(self) -> float:
+        value = _number(self.text())
+        if value is None:
+            self.refuse(f"must be a number, not {self.text()!r}")
+        return value
+
+    def integer(self, least: int = 0) -> int:
+        """A whole number; `1e5` and `20_000_000` are."""
+        value = self.number()
+        if value != round(value) or value < least:
+            self.refuse(f"must be a whole number of at least {least}, not {self.text()!r}")
+        return round(value)
+
+    def value(self) -> Scalar | tuple[Scalar, ...]:
+        """A plain value of any kind, or a list of such."""
+        if isinstance(self.node, yaml.SequenceNode):
+            return tuple(self._at(item)._scalar() for item in self.node.value)
+        return self._scalar()
+
+    def _scalar(self) -> Scalar:
+        if not isinstance(self.node, yaml.ScalarNode):
+            self.refuse("must be a plain value or a list of them")
+        word = self.node.value
+        if self.node.tag == "tag:yaml.org,2002:bool":
+            return word.lower() in ("true", "yes", "on")
+        value = None if self.node.style in ("'", '"') else _number(word)
+        if value is None:
+            return word
+        return int(value) if value == round(value) and not set(".eE") & set(word) else value
+
+    def _at(self, node: yaml.Node) -> "Entry":
+        return Entry(node, self.file, self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Field(Entry):
+    """A value of a mapping."""
+
+    key: yaml.Node
+
+
+WHOLE = "campaign"
+"""The name of the file's own value."""
+
+
+def read_document(path: Path) -> Entry:
+    """The value of a YAML file."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from None
+    return parse_document(content, path.name)
+
+
+def parse_document(content: bytes, file: str) -> Entry:
+    """The value of YAML text; `file` is what messages call it."""
+    if len(content) > MAX_BYTES:
+        raise ConfigError(f"{file}: longer than {MAX_BYTES} bytes: not a campaign file")
+    try:
+        node = yaml.compose(content, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ConfigError(f"{file}:{line}: not YAML: {_one_line(error.problem or error.context)}") from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ConfigError(f"{file}: not YAML: {_one_line(error)}") from None
+    if node is None:
+        raise ConfigError(f"{file}: is empty")
+    return Entry(node, file, WHOLE)
+
+
+def unknown(word: str, choices: Collection[str], kind: str = "") -> str:
+    """What to say of a word that is none of the choices: the nearest one, or all where none is near."""
+    near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    told = f"unknown {kind} {word!r}".replace("  ", " ")
+    if near:
+        return f"{told}; did you mean {near[0]}?"
+    shown = list(choices)[:12]
+    return f"{told}; there are {', '.join(shown)}{', ...' if len(choices) > len(shown) else ''}"
+
+
+def _number(word: str) -> float | None:
+    try:
+        value = float(word)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _one_line(error: object) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else "cannot be parsed"

@@ -1,0 +1,125 @@
+"""Jobs as tasks of a Ray cluster, whose nodes share the storage of the run directories.
+
+A task whose worker or node dies is begun again elsewhere, and goes on from its last checkpoint: what a node had made is
+on the shared storage.
+"""
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from cooptions.campaigns.executors.base import AbstractConcurrent, AbstractTask, do_job
+from cooptions.campaigns.jobs import Job
+from cooptions.campaigns.work import Failures, wait_until_free
+from cooptions.errors import ConfigError, Interrupted, require
+
+LOCK_SECONDS = 120.0
+"""How long a task that was begun again waits for locks that its predecessor holds until it is dead."""
+
+PASSED_ON = ("XLA_FLAGS", "JAX_PLATFORMS", "JAX_COMPILATION_CACHE_DIR", "PYTHONPATH")
+"""Variables of this process's environment that tasks are given, if they are set."""
+
+
+@dataclass
+class RayTask(AbstractTask):
+    """A job on the cluster."""
+
+    ray: ModuleType
+    reference: Any
+    log: Path
+
+    def stop(self) -> None:
+        self.ray.cancel(self.reference, force=False)  # a KeyboardInterrupt there
+
+    def failures(self) -> Failures:
+        try:
+            return self.ray.get(self.reference)
+        except (self.ray.exceptions.RayError, Interrupted, KeyboardInterrupt) as error:
+            lines = str(error).strip().splitlines() or [""]
+            reason = f"{type(error).__name__}: {lines[-1]}; see {self.log}"
+            return dict.fromkeys(self.job.blocks, reason)
+
+
+@dataclass(frozen=True)
+class OnRay(AbstractConcurrent):
+    """On a cluster, or on a cluster of this machine alone."""
+
+    address: str = ""
+    """The cluster's, such as `auto` on one of its nodes, or `ray://HOST:10001`; one is begun here when left out."""
+    gpus: float = 0.0
+    """Of a GPU that a task takes: 0.25 puts four beside each other on one."""
+    cpus: float = 1.0
+    """Cores that a task takes."""
+    retries: int = 5
+    """How often a task is begun again whose worker or node died."""
+
+    def __post_init__(self) -> None:
+        require(self.gpus >= 0, f"gpus must not be negative, not {self.gpus}")
+        require(self.cpus >= 0, f"cpus must not be negative, not {self.cpus}")
+        require(self.gpus + self.cpus > 0, "gpus, cpus: a task must take something of a node")
+        require(self.retries >= 0, f"retries must not be negative, not {self.retries}")
+
+    @property
+    def places(self) -> int:
+        """All jobs are handed over: the cluster knows how many fit."""
+        return sys.maxsize
+
+    @cached_property
+    def ray(self) -> ModuleType:
+        """The package, connected to the cluster."""
+        try:
+            ray = importlib.import_module("ray")
+        except ImportError:
+            raise ConfigError("executor: ray is not installed; pip install 'cooptions[cluster]'") from None
+        if not ray.is_initialized():
+            try:
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # Ray's daemons use no JAX
+                    ray.init(**self._options)
+            except (ConnectionError, OSError, RuntimeError, ValueError) as error:
+                raise ConfigError(f"address: no cluster at {self.address!r}: {_first_line(error)}") from None
+        return ray
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        if self.address:
+            return {"address": self.address, "log_to_driver": False}
+        return {"address": "local", "log_to_driver": False, "include_dashboard": False}
+
+    def begin(self, job: Job) -> RayTask:
+        runs = self.site.runs.absolute()
+        log = replace(self.site, runs=runs).log(job)
+        variables = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        options = {
+            "num_gpus": self.gpus,
+            "num_cpus": self.cpus,
+            "max_retries": self.retries,
+            "name": job.name,
+            "runtime_env": {"env_vars": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **variables}},
+        }
+        task = self.ray.remote(_do).options(**options)
+        return RayTask(job, self.ray, task.remote(job, runs, log, sys.orig_argv), log)
+
+    def ended(self, tasks: Sequence[RayTask]) -> list[RayTask]:
+        if not tasks:
+            return []
+        over, _ = self.ray.wait([task.reference for task in tasks], timeout=1.0)
+        return [task for task in tasks if task.reference in over]
+
+
+def _do(job: Job, runs: Path, log: Path, command: list[str]) -> Failures:
+    """What happens on the cluster."""
+    sys.orig_argv = command
+    wait_until_free(job.blocks, runs, LOCK_SECONDS)
+    return do_job(job, runs, log)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,54 @@
+"""Fields of a configuration set by their dotted paths, as a campaign file names them."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from cooptions.campaigns.document import unknown
+from cooptions.runs.overrides import changed, nested
+
+Override = tuple[str, Any]
+"""A path such as `learning.learner.target_interval`, and a value."""
+
+RESERVED = {
+    "scenario": "scenarios",
+    "seed": "seeds",
+    "seeds": "seeds",
+    "learning.name": "methods",
+    "learning.macro": "methods",
+    "learning.macro.num_options": "options",
+    "learning.macro.discoveries": "discoveries",
+    "learning.macro.option_set": "methods",
+}
+"""Paths that a campaign sets itself, and its field that does so."""
+
+
+def has_path(config: Any, path: str) -> bool:
+    """Whether a configuration has this field: parts differ in theirs."""
+    for name in path.split("."):
+        if not dataclasses.is_dataclass(config) or name not in _names(config):
+            return False
+        config = getattr(config, name)
+    return True
+
+
+def with_overrides(config: Any, overrides: Sequence[Override], *, trust: bool = False) -> Any:
+    """The configuration with these fields set, all at once; those that its parts do not have are left out."""
+    applied = {path: value for path, value in overrides if has_path(config, path)}
+    return changed(config, nested(applied), trust=trust)
+
+
+def explain_missing(config: Any, path: str) -> str:
+    """Why setting this field changes nothing, with the nearest one that would."""
+    names = path.split(".")
+    for depth, name in enumerate(names):
+        if not dataclasses.is_dataclass(config):
+            return f"{path}: {'.'.join(names[:depth])} has no fields"
+        if name not in _names(config):
+            return f"{path}: {unknown(name, _names(config), f'field of {type(config).__name__}')}"
+        config = getattr(config, name)
+    return f"{path}: no row here depends on it"
+
+
+def _names(config: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(config)]

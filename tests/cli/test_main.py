@@ -1,0 +1,106 @@
+import importlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from cooptions.cli.main import COMMANDS, main
+from cooptions.errors import Interrupted
+
+HEAVY = ("jax", "jaxmarl", "jumanji", "numpy", "equinox", "matplotlib", "scipy", "tyro", "orbax", "wandb")
+
+
+def imported_by(words):
+    """Which heavy packages a command imports."""
+    code = (
+        "import sys\nfrom cooptions.cli.main import main\n"
+        f"try: main({words!r})\nexcept SystemExit: pass\n"
+        f"print('imported:', *[name for name in {HEAVY!r} if name in sys.modules], file=sys.__stdout__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split()[1:])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--help"],
+        ["--version"],
+        ["list"],
+        ["list", "--json"],
+        ["tarin"],
+        ["train", "qiuck"],
+        ["train", "lbf-15x15-4p"],
+        ["train", "quick", "--sedes", "3"],
+        ["figure", "wlak"],
+    ],
+    ids=" ".join,
+)
+def test_an_answer_that_needs_no_jax_imports_none(words):
+    assert imported_by(words) == set()
+
+
+@pytest.mark.parametrize("words", [["train", "--help"], ["train", "quick", "--learning.leaner.steps", "1"]])
+def test_help_of_training_imports_no_environment_and_no_pictures(words):
+    assert not imported_by(words) & {"jaxmarl", "jumanji", "matplotlib", "scipy", "tyro", "orbax", "wandb"}
+
+
+def test_help_names_every_command(printed):
+    told = printed("--help")
+    assert all(f"  {name} " in told for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("flag", ["--help", "-h", "--help-all"])
+def test_every_command_has_help(command, flag, printed):
+    assert printed(command, flag).startswith(f"usage: cooptions {command}")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_mistyped_flag_is_one_line_with_the_nearest(command, refused):
+    assert "unknown flag --halp" in refused(command, "--halp")
+
+
+def test_a_mistyped_command_is_one_line_with_the_nearest(refused):
+    assert refused("tarin", "quick").endswith("unknown command 'tarin'; did you mean train or run?")
+    assert "did you mean --version?" in refused("--versoin")
+
+
+def test_no_command_is_an_error(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 2
+    assert "usage: cooptions" in capsys.readouterr().out
+
+
+def test_version_is_told(printed):
+    assert printed("--version").split()[0] == "cooptions"
+
+
+def test_a_stop_while_a_command_is_imported_is_one_line(monkeypatch, capsys):
+    def stop(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib, "import_module", stop)
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "quick"])
+    assert stopped.value.code == 130
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_stop_that_an_import_turns_into_another_error_is_one_line(monkeypatch, capsys):
+    """An extension module that is being initialised answers an interrupt with an `ImportError`."""
+
+    def stop(name):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except Interrupted:
+            raise ImportError("an error while initializing the extension") from None
+
+    monkeypatch.setattr(importlib, "import_module", stop)
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "quick"])
+    assert stopped.value.code == 130
+    assert len(capsys.readouterr().err.splitlines()) == 1

@@ -1,0 +1,56 @@
+"""The harness of `benchmarks.faults`: that it sees what goes wrong, and in the slow one that nothing does."""
+
+import random
+
+import pytest
+
+from benchmarks.faults import Arguments, main, outcome_of, run_tries, summary, table
+from benchmarks.faults_tries import SENSELESS, compared, flips, full_disks, locks, losses, resume, stopped_training
+from cooptions.errors import ArtifactError
+
+GOOD = {"refused", "resumed", "harmless"}
+
+
+def _raise(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("attempt", "outcome"),
+    [
+        (lambda: "resumed", "resumed"),
+        (lambda: _raise(ArtifactError("one line")), "refused"),
+        (lambda: _raise(ArtifactError("two\nlines")), "traceback"),
+        (lambda: _raise(OSError(28, "No space left on device")), "refused"),
+        (lambda: _raise(KeyError("a")), "traceback"),
+    ],
+)
+def test_outcomes(attempt, outcome):
+    assert outcome_of(attempt)[0] == outcome
+
+
+def test_what_comes_out_differently_without_a_word_is_silent(tmp_path):
+    (tmp_path / "file").write_text("damaged")
+    assert compared(lambda path, told: path.joinpath("file").read_text(), tmp_path, "whole") == "silent"
+    assert compared(lambda path, told: "whole", tmp_path, "whole") == "harmless"
+    assert compared(lambda path, told: told.append("a line") or "whole", tmp_path, "whole") == "resumed"
+
+
+def test_sixty_configurations_are_tried():
+    assert len(SENSELESS) == len(set(SENSELESS)) >= 60
+
+
+def test_a_stopped_training_survives_faults_of_every_kind(tmp_path):
+    """A few tries of each: the slow test below and `benchmarks.faults` do many."""
+    begun = stopped_training(tmp_path / "begun")
+    tries = [flips(begun, resume, random.Random(0), 4), losses(begun, resume), full_disks(begun, 2), locks(begun)]
+    for kind in tries:
+        found = summary(run_tries(kind, seconds=5.0))
+        assert found["silent"] == found["traceback"] == 0, found["examples"]
+
+
+@pytest.mark.slow
+def test_nothing_is_silent_and_nothing_ends_in_a_traceback():
+    result = main(Arguments(minutes=10.0))
+    for kind, row in result["tries"].items():
+        assert row["tries"] == sum(row[outcome] for outcome in GOOD), f"{kind}: {row['examples']}\n{table(result)}"

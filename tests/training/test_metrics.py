@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+
+from cooptions.errors import ArtifactError
+from cooptions.training.metrics import MetricsFile, diverged_at, finite_so_far, line_of
+
+ROWS = [{"step": step, "loss": [0.5, 1.0 if step < 20 else float("nan")]} for step in (10, 20, 30)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "fit.jsonl").write_bytes(b"".join(map(line_of, ROWS)))
+    return tmp_path / "fit.jsonl"
+
+
+def test_rows_come_back_without_their_checks(path):
+    np.testing.assert_equal(MetricsFile(path).rows(), ROWS)
+
+
+def test_every_bit_counts(path):
+    content = path.read_bytes()
+    for bit in range(8 * (len(content) - 1)):  # without the end of the last line, which a crash may have cut off
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        with pytest.raises(ArtifactError, match=r"fit.jsonl: line \d is damaged"):
+            MetricsFile(path).rows()
+
+
+def test_rows_of_before_there_were_checks_are_read(path):
+    path.write_text('{"step": 10, "loss": [0.5]}\n')
+    assert MetricsFile(path).rows() == [{"step": 10, "loss": [0.5]}]
+
+
+def test_where_a_seed_diverged():
+    assert diverged_at(ROWS, 0) is None
+    assert diverged_at(ROWS, 1) == 20
+    assert diverged_at([], 1) is None
+    assert finite_so_far(ROWS, 2).tolist() == [True, False]
