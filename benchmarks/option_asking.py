@@ -45,11 +45,11 @@ def contestant(env: AbstractEnv, options: OptionSet, num_envs: int, num_steps: i
     @jax.jit
     def ask(options: OptionSet, option: jax.Array, seen: tuple[jax.Array, ...]) -> jax.Array:
         def step(total: jax.Array, time: jax.Array) -> tuple[jax.Array, None]:
-            later = [array + (0 * total.sum()).astype(array.dtype) for array in seen[:2]]  # not the same at every step
+            states, shown = (array + (0 * total.sum()).astype(array.dtype) for array in seen[:2])  # new at every step
             if led:
-                told = jax.vmap(options.actions_of)((option + time) % options.num_options, *later, seen[2])
+                told = jax.vmap(options.actions_of)((option + time) % options.num_options, states, shown, seen[2])
             else:
-                told = jax.vmap(options.actions)(*later, seen[2])
+                told = jax.vmap(options.actions)(states, shown, seen[2])
             return total + told.astype(jnp.float32).mean(), None
 
         return jax.lax.scan(step, jnp.zeros(1), jnp.arange(num_steps))[0]
