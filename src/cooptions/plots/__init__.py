@@ -1,7 +1,5 @@
 """Pictures of states and numbers: arrays in, a figure or frames out."""
 
-import matplotlib
-
 from cooptions.plots.frames import Floor as Floor
 from cooptions.plots.frames import floor as floor
 from cooptions.plots.frames import frames as frames
@@ -9,5 +7,3 @@ from cooptions.plots.gif import add_captions as add_captions
 from cooptions.plots.gif import save_gif as save_gif
 from cooptions.plots.gif import step_captions as step_captions
 from cooptions.plots.rollout import Rollout as Rollout
-
-matplotlib.rcParams.update({"font.size": 9, "savefig.dpi": 200, "pdf.fonttype": 42, "image.origin": "upper"})

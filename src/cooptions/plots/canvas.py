@@ -6,6 +6,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure as Canvas
 
+import cooptions.plots.style  # noqa: F401  (sets the look of every figure)
 from cooptions.files import write_bytes
 
 

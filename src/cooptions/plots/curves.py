@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
+import cooptions.plots.style  # noqa: F401  (sets the look of every figure)
 from cooptions.errors import require
 from cooptions.scores.comparison import compare
 from cooptions.scores.statistics import Bootstrap, Scores, iqm_curve

@@ -10,6 +10,7 @@ from jaxtyping import Array, Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
+import cooptions.plots.style  # noqa: F401  (sets the look of every figure)
 from cooptions.envs.team import Team
 
 Function = Callable[[Shaped[Array, "agent feature"]], Float[Array, " value"]]

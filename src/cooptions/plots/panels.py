@@ -9,6 +9,7 @@ from jaxtyping import Array, Float
 from matplotlib.axes import Axes
 from matplotlib.patches import Circle
 
+import cooptions.plots.style  # noqa: F401  (sets the look of every figure)
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.plots import Floor, colours, floor

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+import cooptions.plots.style  # noqa: F401  (sets the look of every figure)
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.team import Team
 from cooptions.errors import require
