@@ -6,4 +6,4 @@ def test_list_is_readable_and_machine_readable(printed):
     catalogue = json.loads(printed("list", "--json"))
     assert "overcooked-counter_circuit" in catalogue["scenarios"]
     assert "quick" in catalogue["presets"]
-    assert catalogue["representations"]["hit"] == "Hitting times of single features."
+    assert catalogue["representations"]["hit"].startswith("Relative representation from the hitting times")

@@ -1,10 +1,12 @@
 import importlib
+import signal
 import subprocess
 import sys
 
 import pytest
 
 from cooptions.cli.main import COMMANDS, main
+from cooptions.errors import Interrupted
 
 HEAVY = ("jax", "jaxmarl", "jumanji", "numpy", "equinox", "matplotlib", "scipy", "tyro", "orbax", "wandb")
 
@@ -80,6 +82,22 @@ def test_version_is_told(printed):
 def test_a_stop_while_a_command_is_imported_is_one_line(monkeypatch, capsys):
     def stop(name):
         raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib, "import_module", stop)
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "quick"])
+    assert stopped.value.code == 130
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_stop_that_an_import_turns_into_another_error_is_one_line(monkeypatch, capsys):
+    """An extension module that is being initialised answers an interrupt with an `ImportError`."""
+
+    def stop(name):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except Interrupted:
+            raise ImportError("an error while initializing the extension") from None
 
     monkeypatch.setattr(importlib, "import_module", stop)
     with pytest.raises(SystemExit) as stopped:

@@ -45,6 +45,8 @@ class Discovered(eqx.Module):
 
         found = co.discover(walk, co.Hit(), co.Nystrom(10), key=key)
         found(env.agent_states(state))  # the ten slowest eigenfunctions there
+        found.save("found.safetensors")
+        again = co.Discovered.load("found.safetensors")
     """
 
     discovery: Discovery = eqx.field(static=True)

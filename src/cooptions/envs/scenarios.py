@@ -14,7 +14,9 @@ from cooptions.parts import import_outside
 def make_env(scenario: str) -> AbstractEnv:
     """The environment of a scenario name: `family-stem[,field=value...]`, or `module:attribute` of your own.
 
-    env = co.make_env("grid-15x15-3p,map=door")
+    `cooptions list` shows scenarios of every family.
+
+        env = co.make_env("grid-15x15-3p,map=door")
     """
     require(scenario.isprintable(), f"scenario: {scenario!r} holds characters that no name has")
     return _import_env(scenario) if ":" in scenario else _named_env(scenario)

@@ -21,10 +21,12 @@ from cooptions.plots.rollout import Rollout
 class OptionSet(AbstractOptions):
     """Trained joint options: policies that are greedy in learned values, one network per option and agent.
 
-    options = co.train_options(env, found, key=key)
-    assert isinstance(options, co.OptionSet)
-    options.play(env, "+e1", key=key, gif="gather.gif")
-    options.save("my-options", env)
+    Made by `co.train_options`, or read by `co.load_options`.
+
+        options = co.train_options(env, found, key=key)
+        assert isinstance(options, co.OptionSet)
+        options.play(env, "+e1", key=key, gif="gather.gif")
+        options.save("my-options", env)
     """
 
     network: Network

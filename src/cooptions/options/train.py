@@ -32,7 +32,9 @@ from cooptions.training.progress import Progress
 class OptionsConfig:
     """How options are trained. The defaults are what we measured to work.
 
-    options = co.train_options(env, found, co.OptionsConfig(max_steps=20), key=key)
+    `learner` holds the settings of Q-learning, among them the number of steps.
+
+        options = co.train_options(env, found, co.OptionsConfig(max_steps=20), key=key)
     """
 
     learner: QConfig = field(

@@ -36,7 +36,9 @@ LONGEST_EPISODE = 10_000
 def iql(**fields: Any) -> LearnerRecipe:
     """Independent Q-learning with the paper's settings; `fields` change them.
 
-    team = co.learn(task, co.iql(steps=1_000_000), key=key)
+    Each agent learns values of its own actions.
+
+        team = co.learn(task, co.iql(steps=1_000_000), key=key)
     """
     return LearnerRecipe("iql", tuple(fields.items()))
 
@@ -44,7 +46,9 @@ def iql(**fields: Any) -> LearnerRecipe:
 def vdn(**fields: Any) -> LearnerRecipe:
     """Q-learning whose team value is the sum of the agents' values; `fields` change its settings.
 
-    team = co.learn(task, co.vdn(steps=1_000_000), key=key)
+    Value decomposition: credit goes to agents through the sum.
+
+        team = co.learn(task, co.vdn(steps=1_000_000), key=key)
     """
     return LearnerRecipe("vdn", tuple(fields.items()))
 
@@ -52,7 +56,9 @@ def vdn(**fields: Any) -> LearnerRecipe:
 def ippo(**fields: Any) -> LearnerRecipe:
     """Independent PPO: the critic sees what its agent sees; `fields` change its settings.
 
-    team = co.learn(task, co.ippo(steps=1_000_000), key=key)
+    `steps` counts environment steps of all parallel environments together.
+
+        team = co.learn(task, co.ippo(steps=1_000_000), key=key)
     """
     return LearnerRecipe("ippo", tuple(fields.items()))
 
@@ -60,7 +66,9 @@ def ippo(**fields: Any) -> LearnerRecipe:
 def mappo(**fields: Any) -> LearnerRecipe:
     """PPO whose critic sees the whole team; `fields` change its settings.
 
-    team = co.learn(task, co.mappo(steps=1_000_000), key=key)
+    `steps` counts environment steps of all parallel environments together.
+
+        team = co.learn(task, co.mappo(steps=1_000_000), key=key)
     """
     return LearnerRecipe("mappo", tuple(fields.items()))
 
@@ -79,10 +87,12 @@ class Episode:
 class LearnedTeam:
     """A team that has learned a task.
 
-    team = co.learn(task, co.mappo(steps=1_000_000), key=key)
-    assert isinstance(team, co.LearnedTeam)
-    team.play(gif="team.gif")
-    team.save("team.safetensors")
+    Made by `co.learn`, or read by `co.load_team`.
+
+        team = co.learn(task, co.mappo(steps=1_000_000), key=key)
+        assert isinstance(team, co.LearnedTeam)
+        team.play(gif="team.gif")
+        team.save("team.safetensors")
     """
 
     env: AbstractEnv
@@ -165,8 +175,10 @@ def learn(
 def load_team(path: Path | str, env: AbstractEnv | None = None, *, seed: int = 0, trust: bool = False) -> LearnedTeam:
     """A learned team: from a file that `save` wrote, or from a run directory. A file needs its task as `env`.
 
-    team.save("team.safetensors")
-    again = co.load_team("team.safetensors", task)
+    A run directory knows its task; `seed` chooses one of its teams.
+
+        team.save("team.safetensors")
+        again = co.load_team("team.safetensors", task)
     """
     path = Path(path)
     if path.is_dir():

@@ -75,8 +75,11 @@ def obey_signals() -> Iterator[None]:
     What it calls may hold `StopSignals` of its own, which come first.
     """
     told = "stopped; finished stages are kept: run the same command to go on"
+    heard = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal heard
+        heard = True
         raise Interrupted(told)
 
     def hear(number: int, times: int) -> None:
@@ -93,6 +96,10 @@ def obey_signals() -> Iterator[None]:
     listener = _Listener(interrupt, hear, late)
     try:
         yield
+    except Exception as error:
+        if heard and not isinstance(error, Interrupted):  # an extension that was being imported tells of another error
+            raise Interrupted(told) from error
+        raise
     finally:
         atexit.register(_ignore)  # now, so that it comes before what JAX does at the end
         listener.close()

@@ -71,7 +71,9 @@ class MaskState(eqx.Module):
 class Mask(AbstractRepresentation[MaskState]):
     """Relative representation from successor distances, one per feature; the head of a feature sees it alone.
 
-    found = co.discover(walk, co.Mask(steps=1_000), co.Nystrom(4), key=key)
+    What a head does not see cannot leak into its component of z, so no penalty is needed.
+
+        found = co.discover(walk, co.Mask(steps=1_000), co.Nystrom(4), key=key)
     """
 
     distance: DistanceConfig = field(

@@ -36,7 +36,9 @@ class ScalarState(AbstractModelState):
 class Scalar(AbstractNDistance[ScalarState]):
     """The paper's scalar ablation: one n-distance for the whole agent state.
 
-    found = co.discover(walk, co.Scalar(steps=1_000), co.Nystrom(4), key=key)
+    z has one component: how far the team is from standing in one state.
+
+        found = co.discover(walk, co.Scalar(steps=1_000), co.Nystrom(4), key=key)
     """
 
     distance: DistanceConfig = field(default_factory=DistanceConfig)

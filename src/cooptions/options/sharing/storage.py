@@ -172,8 +172,10 @@ def publish(
 def load_option_set(path: Path | str, env: AbstractEnv) -> OptionSet:
     """The options in a directory, if it is whole and they fit this environment. Of a run, its only set.
 
-    options.save("my-options", env)
-    again = co.load_options("my-options", env)
+    Loading runs no code from the directory.
+
+        options.save("my-options", env)
+        again = co.load_options("my-options", env)
     """
     path = find_option_set(path)
     return _restore(path, read_sealed(path, kind=FORMAT), env)
