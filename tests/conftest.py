@@ -13,3 +13,13 @@ os.environ["COOPTIONS_CACHE"] = "off"  # every test compiles for itself
 from jaxtyping import install_import_hook
 
 install_import_hook("cooptions", "beartype.beartype")
+
+import jax
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_compiled_programs():
+    """Each holds pieces of memory, of which a process may have so many: a file of tests shares none with another."""
+    yield
+    jax.clear_caches()

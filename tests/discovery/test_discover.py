@@ -23,6 +23,7 @@ from cooptions.errors import ConfigError
 from cooptions.figures.draw import draw
 from cooptions.files import decode, encode
 from cooptions.runs.config import Config
+from cooptions.runs.directory import RunDirectory
 from cooptions.runs.paper import METHODS
 from cooptions.runs.presets import preset
 from cooptions.runs.run import Run
@@ -153,7 +154,7 @@ def run_path(tmp_path_factory):
 
 
 def test_discover_leaves_artefacts_and_pictures(run_path):
-    assert list(json.loads((run_path / "manifest.json").read_text())) == ["representation", "spectrum", "walk"]
+    assert set(RunDirectory(run_path).manifest) == {"representation", "spectrum", "walk"}
     assert (run_path / "figures/relations.png").stat().st_size > 10_000
     rows = (run_path / "metrics/representation.jsonl").read_text().splitlines()
     assert json.loads(rows[-1])["step"] == 30
@@ -180,7 +181,10 @@ def test_figure_command_draws_into_the_run(run_path, capsys):
         (["figure", "none", "--run", "{run}"], "figure: unknown 'none'"),
         (["figure", "n-distance", "--run", "{run}"], "it is drawn for grid-15x15-3p, not for grid-5x5-2p"),
         (["figure", "heterogeneous", "--run", "{run}"], "has one"),
-        (["figure", "walk", "--run", "{run}-nowhere"], "no run was made here"),
+        (
+            ["figure", "walk", "--run", "{run}-nowhere"],
+            "is not a run directory; `cooptions discover SCENARIO` makes one",
+        ),
         (["discover", "quick", "--representation", "nope"], "representation: unknown 'nope'; there are cmi, hit"),
         (["discover", "quick", "--method", "nope"], "method: unknown 'nope'; there are iaro"),
         (

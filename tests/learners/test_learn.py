@@ -193,10 +193,11 @@ def test_policies_of_foragers_are_evaluated_as_they_act(name):
 
 
 @pytest.mark.parametrize("name", [*PRESETS, "lbf-15x15-4p-3f", "overcooked-cramped_room"])
-@pytest.mark.parametrize("method", ["iql", "iql+hit"])
-def test_methods_of_a_preset_differ_by_options_alone(name, method):
-    """As `make demo` compares them: the preset, and the same by another method."""
+@pytest.mark.parametrize("options", ["", "+hit"])
+def test_methods_of_a_preset_differ_by_options_alone(name, options):
+    """As `make demo` compares them: the preset, and the same learner without options."""
     config = preset(name)
+    method = config.learning.name.partition("+")[0] + options
     swapped = with_parts(config, LEARNING_SWAPS["method"].parts(method, config))
     assert swapped.learning.learner == config.learning.learner
     assert (swapped.learning.evaluations, swapped.learning.episodes) == (

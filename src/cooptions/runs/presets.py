@@ -146,7 +146,8 @@ def with_parts(config: Config, parts: Parts) -> Config:
     swapped = replace(config, **parts)
     laplacian = replace(swapped.laplacian, num_eigenfunctions=config.laplacian.num_eigenfunctions)
     learned, before = swapped.learning, config.learning
-    learner = replace(learned.learner, steps=before.learner.steps)
+    same = learned.name.partition("+")[0] == before.name.partition("+")[0]  # then with all of its settings
+    learner = before.learner if same else replace(learned.learner, steps=before.learner.steps)
     learned = replace(learned, learner=learner, evaluations=before.evaluations, episodes=before.episodes)
     if config.discovers and "learning" not in parts:
         learned = replace(learned, name=", ".join([before.name, *_discovered_otherwise(parts)]))

@@ -62,7 +62,7 @@ def test_spaces(env):
     exported = ToJaxMARL(env)
     assert exported.agents == ["agent_0", "agent_1"]
     assert exported.action_space("agent_1").n == exported.action_space().n == 6 + 4
-    assert exported.observation_space("agent_1").shape == (11,)
+    assert exported.observation_space("agent_1").shape == (12,)
     assert exported.agent_classes == {"type_0": ["agent_0", "agent_1"]}
 
 
