@@ -14,8 +14,8 @@ from jaxtyping import install_import_hook
 
 install_import_hook("cooptions", "beartype.beartype")
 
-import jax
-import pytest
+import jax  # noqa: E402 (after the hook)
+import pytest  # noqa: E402
 
 
 @pytest.fixture(autouse=True, scope="module")

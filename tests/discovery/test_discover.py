@@ -183,7 +183,7 @@ def test_figure_command_draws_into_the_run(run_path, capsys):
         (["figure", "heterogeneous", "--run", "{run}"], "has one"),
         (
             ["figure", "walk", "--run", "{run}-nowhere"],
-            "is not a run directory; `cooptions discover SCENARIO` makes one",
+            "is not a run directory",
         ),
         (["discover", "quick", "--representation", "nope"], "representation: unknown 'nope'; there are cmi, hit"),
         (["discover", "quick", "--method", "nope"], "method: unknown 'nope'; there are iaro"),
