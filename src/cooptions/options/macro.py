@@ -1,7 +1,6 @@
 """The MacDec-POMDP as an environment: actions are primitives and votes for joint options (paper, Section 3.3)."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 import equinox as eqx
@@ -15,8 +14,7 @@ from cooptions.envs.rollout import uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import require, require_whole
 from cooptions.options.base import AbstractOptions
-from cooptions.options.sharing.sealed import MANIFEST
-from cooptions.options.sharing.storage import find_option_set
+from cooptions.options.sharing.storage import option_set_digests
 from cooptions.types import MacroStep, TimeStep
 
 Keep = Literal["none", "majority", "all"]
@@ -101,8 +99,8 @@ class MacroConfig:
     num_options: int = 0
     """How many options are used, the first of the set; 0 for all."""
     option_set: str = ""
-    """An option set to use, the same for all seeds, instead of one discovered by every seed: its directory, a
-    run that has one, or `handmade` or `wander`."""
+    """An option set to use, the same for all seeds, instead of one discovered by every seed: its directory, its name
+    on the hub (`hf://owner/name`), a run that has one, or `handmade` or `wander`."""
     discoveries: int = 0
     """How many of the seeds discover options, the first ones: the others share these in turn. 0 for every seed its own,
     which takes longest, and lets intervals tell how much discoveries differ."""
@@ -115,12 +113,9 @@ class MacroConfig:
             require_whole(f"macro.{name}", getattr(self, name), at_least=0)
 
     @property
-    def files(self) -> tuple[Path, ...]:
-        """The manifest of the option set, which has the hash of every file in it."""
-        if not self.option_set:
-            return ()
-        manifest = find_option_set(self.option_set) / MANIFEST
-        return (manifest,) if manifest.exists() else ()
+    def digests(self) -> dict[str, str]:
+        """The SHA-256 of the option set's manifest, by its place; it has the hash of every file in the set."""
+        return option_set_digests(self.option_set) if self.option_set else {}
 
     def around(self, env: AbstractEnv, options: AbstractOptions, *, foresight: bool = True) -> "MacroEnv":
         """The environment with the options; `foresight` is that of `MacroEnv`, where initiation can do without."""

@@ -25,6 +25,7 @@ from cooptions.learners.learn import Learning, metric_names, scores_by_metric
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.base import Option
 from cooptions.options.macro import MacroConfig
+from cooptions.options.sharing.hub import is_hub_name
 from cooptions.options.train import OptionsConfig, eigenoptions
 from cooptions.runs.directory import RunDirectory
 from cooptions.scores.statistics import Scores
@@ -148,7 +149,7 @@ class Config:
         later version may set otherwise; and the hashes of files that it names, if any."""
         whole = encode(self) | {"env": plain_fields(self.env)}
         macro = self.learning.macro if "learning" in fields else None
-        files = {str(path): file_digest(path) for path in (*self.env.files, *(macro.files if macro else ()))}
+        files = {str(path): file_digest(path) for path in self.env.files} | (macro.digests if macro else {})
         found = {name: whole[name] for name in ("scenario", "env", "seed", "seeds", *fields)}
         return found | ({"files": files} if files else {})
 
@@ -188,7 +189,7 @@ def code_from_outside(stored: Json) -> dict[str, str]:
     found = {"scenario": stored.get("scenario")}
     learning = stored.get("learning")
     macro = learning.get("macro") if isinstance(learning, dict) else None
-    if isinstance(macro, dict):
+    if isinstance(macro, dict) and not is_hub_name(str(macro.get("option_set"))):  # of a hub nothing is executed
         found["learning.macro.option_set"] = macro.get("option_set")
     return {name: value for name, value in found.items() if isinstance(value, str) and ":" in value}
 

@@ -87,7 +87,8 @@ def test_maps_are_left_out_where_there_is_no_plane_or_no_eigenfunction(tiny_env,
 
 def test_a_stranger_finds_everything_on_the_card(tiny_env, tiny_reports):
     page = card_markdown(tiny_env, tiny_reports, MADE, pictures={"e1-plus.png"}, scenario="grid-5x5-2p")
-    assert page.startswith("# 4 joint options for grid-5x5-2p\n")
+    assert page.startswith("---\nlibrary_name: cooptions\nlicense: mit\ntags:\n")
+    assert "\n---\n\n# 4 joint options for grid-5x5-2p\n" in page
     for text in ("`cooptions options quick`", "jax 0.10, numpy 2.4", "`abc123`", "Grid(height=5", "x (coordinate)"):
         assert text in page
     assert page.count("| +e1 |") == 1
@@ -121,5 +122,5 @@ def test_the_code_on_the_card_runs(scenario, tmp_path, tiny_env, tiny_set, tiny_
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names = {}
     exec(code.replace("path/to/this/directory", str(path)), names)
-    assert names["macro"].num_actions == tiny_env.num_actions + 4
-    assert names["macro"].options.options == load_option_set(path, tiny_env).options
+    assert names["task"].num_actions == tiny_env.num_actions + 4
+    assert names["task"].options.options == load_option_set(path, tiny_env).options
