@@ -11,10 +11,10 @@ Loading runs no code of the folder's. A learner or scenario from outside the pac
 """
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, get_args
 
 import equinox as eqx
 import jax
@@ -26,7 +26,7 @@ from cooptions.errors import ArtifactError, ConfigError, CooptionsError, require
 from cooptions.files import Json, decode, encode, shown
 from cooptions.learners.base import LearnerConfig
 from cooptions.options.base import OPTION_SOURCES, AbstractOptions
-from cooptions.options.macro import MacroConfig, MacroEnv
+from cooptions.options.macro import Initiation, Keep, MacroEnv, Observe
 from cooptions.options.option_set import OptionSet
 from cooptions.options.sharing.cards import LICENSE, PLACE
 from cooptions.options.sharing.fingerprints import fingerprint, require_same
@@ -63,6 +63,13 @@ class OptionRules:
     source: str
     """`set` for those of the folder, or a registered source. Empty if they can only be given with the task."""
     num_options: int
+
+    def __post_init__(self) -> None:
+        for name, kind in (("keep", Keep), ("initiation", Initiation), ("observe", Observe)):
+            value = getattr(self, name)
+            require(
+                value in get_args(kind), f"options.{name} must be one of {', '.join(get_args(kind))}, not {value!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -156,7 +163,7 @@ def restore_team(
     """The team that files describe, after every check that can be made without running it. `env` is its task, or the
     environment inside; without, it is made as the files say."""
     description = describe(place, files)
-    learner = decode(LearnerConfig, description.learner, f"{place}/{DESCRIPTION}: learner", trust=trust)
+    learner = _learner(f"{place}/{DESCRIPTION}: learner", description.learner, trust)
     task = _task(place, description, files, env, trust)
     require_same(place, description.environment, fingerprint(task))
     policy = read_tree(f"{place}/{POLICY}", files[POLICY], _expected(place, learner, task), of="this learner and task")
@@ -212,10 +219,9 @@ def _task(
     if rules is None or isinstance(env, MacroEnv):
         return env
     options = restore_option_set(f"{place}/{OPTIONS}", kept, env) if kept else _from_source(place, rules, env, trust)
-    entered = {"keep": rules.keep, "initiation": rules.initiation, "observe": rules.observe}
+    entered = {name: getattr(rules, name) for name in ("keep", "initiation", "observe", "foresight")}
     try:
-        _ = MacroConfig(**cast(Any, entered))  # refuses what these cannot be
-        return MacroEnv(env, options, **cast(Any, entered), foresight=rules.foresight)
+        return MacroEnv(env, options, **entered)
     except ConfigError as error:
         raise ArtifactError(f"{place}/{DESCRIPTION}: options: {error}") from None
 
@@ -249,13 +255,24 @@ def _environment(place: Place, description: Description, trust: bool) -> Abstrac
         raise ArtifactError(f"{where}: {error}") from None
 
 
+def _learner(where: str, stored: Json, trust: bool) -> LearnerConfig:
+    """The learner as it was configured. No list in it is longer than a network has layers."""
+    if any(len(found) > MOST_LAYERS for found in _lists(stored)):
+        raise ArtifactError(f"{where}: at most {MOST_LAYERS} layers of a kind are read")
+    return decode(LearnerConfig, stored, where, trust=trust)
+
+
+def _lists(value: Any) -> Iterator[list]:
+    """Every list in a JSON value."""
+    if isinstance(value, list):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _lists(inner)
+
+
 def _expected(place: Place, config: LearnerConfig, task: AbstractEnv) -> Any:
     """The shapes of a policy, without making it."""
-    where, network = f"{place}/{DESCRIPTION}: learner", config.network
-    for layers in (network.hidden, network.channels, network.kernels):
-        if len(layers) > MOST_LAYERS:
-            raise ArtifactError(f"{where}: network: at most {MOST_LAYERS} layers of a kind are read")
-    learner = config.build()
+    where, learner = f"{place}/{DESCRIPTION}: learner", config.build()
     try:
         return learner.policy(jax.eval_shape(lambda key: learner.init(task, key=key), jax.random.key(0)))
     except (ConfigError, TypeError, ValueError, ArithmeticError) as error:
