@@ -22,6 +22,7 @@ from cooptions.learners.ppo import PpoConfig
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.handmade import handmade_options
 from cooptions.options.sharing.sealed import format_manifest
+from cooptions.options.sharing.storage import OPTION_SETS, option_set_files
 from cooptions.runs.team import LearnedTeam
 from cooptions.runs.team_storage import FORMAT
 from cooptions.scores.statistics import Scores
@@ -182,7 +183,7 @@ def test_what_is_pushed_comes_back_to_the_bit(hub, teams, env):
     assert_same(co.load_team(pushed, env), teams["set"])
     assert f'co.load_team("{NAME}")' in repository.files["README.md"].decode()
     with pytest.raises(ArtifactError, match='holds "cooptions team 1", not a cooptions option set; push to another'):
-        teams["set"].env.options.push(NAME, env)
+        OPTION_SETS.push(NAME, option_set_files(teams["set"].env.options, env, (), provenance={}))
     with pytest.raises(ArtifactError, match=f"{NAME}/manifest.json: its format is"):
         co.load_options(NAME, env)
 
