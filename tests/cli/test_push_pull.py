@@ -93,9 +93,12 @@ def test_a_learner_takes_a_set_by_its_name(hub, learned, refused, tmp_path):
     main(words)
     team = co.load_team(tmp_path / "r")
     assert [option.name for option in team.env.options.options] == ["+e1", "-e1"]
+    first = hub.repositories["someone/options"].head
+    assert f"option_set: {SET}@{first}" in (tmp_path / "r" / "run.yaml").read_text()
     main(words)  # everything is there
     main(["push", str(learned), SET, "--license", "cc0-1.0"])
-    assert f"files.{SET}/manifest.json is '" in refused(*words)
+    assert f"learning.macro.option_set is '{SET}@{first}' there" in refused(*words)
+    main([f"{SET}@{first}" if word == SET else word for word in words])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The MacDec-POMDP as an environment: actions are primitives and votes for joint options (paper, Section 3.3)."""
 
 import dataclasses
+from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 import equinox as eqx
@@ -14,7 +15,9 @@ from cooptions.envs.rollout import uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import require, require_whole
 from cooptions.options.base import AbstractOptions
-from cooptions.options.sharing.storage import option_set_digests
+from cooptions.options.sharing.hub import is_hub_name, pinned
+from cooptions.options.sharing.sealed import MANIFEST
+from cooptions.options.sharing.storage import find_option_set
 from cooptions.types import MacroStep, TimeStep
 
 Keep = Literal["none", "majority", "all"]
@@ -113,9 +116,17 @@ class MacroConfig:
             require_whole(f"macro.{name}", getattr(self, name), at_least=0)
 
     @property
-    def digests(self) -> dict[str, str]:
-        """The SHA-256 of the option set's manifest, by its place; it has the hash of every file in the set."""
-        return option_set_digests(self.option_set) if self.option_set else {}
+    def files(self) -> tuple[Path, ...]:
+        """The manifest of the option set, which has the hash of every file in it; none where it is not on the disk."""
+        if not self.option_set or is_hub_name(self.option_set):
+            return ()
+        manifest = Path(find_option_set(self.option_set)) / MANIFEST
+        return (manifest,) if manifest.exists() else ()
+
+    @property
+    def pinned(self) -> "MacroConfig":
+        """The same with the commit of an option set on the hub."""
+        return dataclasses.replace(self, option_set=pinned(self.option_set))
 
     def around(self, env: AbstractEnv, options: AbstractOptions, *, foresight: bool = True) -> "MacroEnv":
         """The environment with the options; `foresight` is that of `MacroEnv`, where initiation can do without."""

@@ -134,6 +134,12 @@ class Config:
         return replace(self, seeds=macro.discoveries)
 
     @property
+    def pinned(self) -> "Config":
+        """The same with the commit of an option set on the hub: what a run begins with, it goes on with."""
+        macro = self.learning.macro
+        return self if macro is None else replace(self, learning=replace(self.learning, macro=macro.pinned))
+
+    @property
     def eigenoptions(self) -> tuple[Option, ...]:
         """The options to be trained: every eigenfunction, upwards and downwards."""
         return eigenoptions(self.env.num_agents, self.laplacian.num_eigenfunctions)
@@ -147,9 +153,9 @@ class Config:
     def stage_config(self, *fields: str) -> Json:
         """What a stage depends on: scenario, seeds, and these fields; and what the scenario's name leaves open, which a
         later version may set otherwise; and the hashes of files that it names, if any."""
-        whole = encode(self) | {"env": plain_fields(self.env)}
+        whole = encode(self.pinned if "learning" in fields else self) | {"env": plain_fields(self.env)}
         macro = self.learning.macro if "learning" in fields else None
-        files = {str(path): file_digest(path) for path in self.env.files} | (macro.digests if macro else {})
+        files = {str(path): file_digest(path) for path in (*self.env.files, *(macro.files if macro else ()))}
         found = {name: whole[name] for name in ("scenario", "env", "seed", "seeds", *fields)}
         return found | ({"files": files} if files else {})
 

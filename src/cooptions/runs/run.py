@@ -54,6 +54,7 @@ class Run:
     @contextlib.contextmanager
     def open(cls, config: Config, path: Path, until: str, progress: Progress | None = None) -> Iterator["Run"]:
         """Create or go on with a run directory for the stages up to `until`, and hold it against other processes."""
+        config = config.pinned if until == "learning" else config
         if not (path / "manifest.json").exists():  # nothing is made yet
             require_possible(config, until, untrained_task(config) if until == "learning" else None)
         with open_run(path, stage_configs(config, until)) as directory:

@@ -1,10 +1,9 @@
 """Option sets on a model hub: what is pushed comes back to the bit, and nothing else is taken from anyone."""
 
-import hashlib
 import json
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import equinox as eqx
 import numpy as np
@@ -15,10 +14,11 @@ from cooptions.envs.scenarios import make_env
 from cooptions.errors import ArtifactError, ConfigError
 from cooptions.options.macro import MacroConfig
 from cooptions.options.sharing import hub_requests
-from cooptions.options.sharing.hub import HubName, is_hub_name, read_hub
+from cooptions.options.sharing.hub import HubName, is_hub_name, pinned, read_hub
 from cooptions.options.sharing.sealed import LARGEST_TOTAL, format_manifest
 from cooptions.options.sharing.storage import FORMAT, OPTION_SETS, load_option_set, load_reports, option_set_files
-from cooptions.runs.config import code_from_outside
+from cooptions.runs.config import LearningConfig, code_from_outside
+from cooptions.runs.presets import preset
 from cooptions.runs.run import given_options
 
 NAME = "hf://someone/options"
@@ -154,10 +154,21 @@ def test_names():
 
 def test_it_is_used_wherever_the_path_of_a_set_is(hub, shared, tiny_env, tiny_set):
     assert eqx.tree_equal(given_options(NAME, tiny_env), tiny_set)
-    manifest = hashlib.sha256(shared.files["manifest.json"]).hexdigest()
-    assert MacroConfig(option_set=NAME).digests == {f"{NAME}/manifest.json": manifest}
+    assert MacroConfig(option_set=NAME).files == ()
     stored = {"scenario": "hf://a/b", "learning": {"macro": {"option_set": NAME}}}
     assert code_from_outside(stored) == {"scenario": "hf://a/b"}, "a set is data, a scenario would be code"
+
+
+def test_a_run_takes_one_commit_from_beginning_to_end(hub, shared, tiny_env, make_set):
+    first, config = shared.head, replace(preset("quick"), learning=LearningConfig(macro=MacroConfig(option_set=NAME)))
+    assert config.pinned.learning.macro.option_set == f"{NAME}@{first}"
+    shared.commit({**shared.files, "more": b"x"})
+    assert config.stage_config("learning")["learning"]["macro"]["option_set"] == f"{NAME}@{first}"
+    assert "macro" not in config.stage_config("walk")
+    OPTION_SETS.push(NAME, option_set_files(make_set(seed=1), tiny_env, (), provenance={}))
+    assert config.pinned.learning.macro.option_set == f"{NAME}@{shared.head}", "what one pushes oneself is known"
+    assert config.pinned.pinned == config.pinned
+    assert pinned("runs/first") == "runs/first"
 
 
 def test_a_commit_is_downloaded_once(hub, shared, cache, tiny_env, tiny_set, monkeypatch):

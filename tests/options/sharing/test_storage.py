@@ -536,8 +536,7 @@ def test_the_set_of_a_run_is_found_unless_it_has_several(copy, tmp_path, tiny_en
     assert find_option_set(run) == run / "option_sets" / "seed-0"
     assert eqx.tree_equal(load_option_set(run, tiny_env), tiny_set)
     assert load_reports(run) == load_reports(copy)
-    manifest = run / "option_sets" / "seed-0" / "manifest.json"
-    assert MacroConfig(option_set=str(run)).digests == {str(manifest): _sha(manifest.read_bytes())}
+    assert MacroConfig(option_set=str(run)).files == (run / "option_sets" / "seed-0" / "manifest.json",)
     shutil.copytree(copy, run / "option_sets" / "seed-1")
     with pytest.raises(ArtifactError, match="has 2 option sets; choose one: .*seed-0, .*seed-1"):
         load_option_set(run, tiny_env)

@@ -6,6 +6,7 @@ read.
 """
 
 import contextlib
+import functools
 import re
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from cooptions.errors import ArtifactError, require
-from cooptions.files import cache_place, digest, file_digest, shown
+from cooptions.files import cache_place, shown
 from cooptions.options.sharing.hub_requests import LOG_IN, endpoint, get, one_line_errors, token
 from cooptions.options.sharing.sealed import (
     HUB_FILES,
@@ -77,19 +78,23 @@ def read_shared(place: Place, *, kind: str | Collection[str]) -> Sealed:
     return read_hub(HubName.parse(place), kind=kind) if is_hub_name(place) else read_sealed(Path(place), kind=kind)
 
 
-def shared_digests(place: Place, *, kind: str) -> dict[str, str]:
-    """The SHA-256 of the manifest of a shared folder, which has those of all files, by its place; nothing where there
-    is no manifest on the disk."""
-    if is_hub_name(place):
-        files = read_shared(place, kind=kind).files
-        return {f"{HubName.parse(place)}/{MANIFEST}": digest(format_manifest(files, kind))}
-    manifest = Path(place) / MANIFEST
-    return {str(manifest): file_digest(manifest)} if manifest.exists() else {}
+def pinned(place: str) -> str:
+    """A name on the hub with the commit that it stood for when this process first asked; any other place as it is.
+
+    A run takes one commit from its beginning to its end, and records it.
+    """
+    return str(_pinned(HubName.parse(place), endpoint())) if is_hub_name(place) else place
+
+
+@functools.cache
+def _pinned(name: HubName, hub: str) -> HubName:
+    """`hub` is the address that is asked: each has commits of its own."""
+    return HubName(name.repository, _commit(name))
 
 
 def read_hub(name: HubName, *, kind: str | Collection[str]) -> Sealed:
     """A folder on the hub: from the cache if its commit is there and sound, else downloaded."""
-    commit = name.revision if _COMMIT.fullmatch(name.revision) else _commit_of(name)
+    commit = _commit(name)
     kept = _kept(name, commit)
     if kept is not None:
         with contextlib.suppress(ArtifactError):
@@ -135,7 +140,7 @@ def upload(name: HubName, folder: Sealed, *, private: bool = False) -> HubName:
     files = {**folder.files, MANIFEST: format_manifest(folder.files, folder.kind)}
     with one_line_errors(where):
         hub = HfApi(endpoint=endpoint(), token=known, library_name="cooptions")
-        hub.create_repo(name.repository, private=private, exist_ok=True)
+        hub.create_repo(name.repository, private=private or None, exist_ok=True)  # None: as the owner has it
         present = _sizes(name, name.revision)
         _require_same_kind(name, present, folder.kind)
         added = [CommitOperationAdd(file, content) for file, content in files.items()]
@@ -143,8 +148,8 @@ def upload(name: HubName, folder: Sealed, *, private: bool = False) -> HubName:
         commit = hub.create_commit(
             name.repository, [*added, *removed], revision=name.revision, commit_message=f"Upload a {folder.kind}"
         )
-    require_commit(where, commit.oid)
-    return HubName(name.repository, commit.oid)
+    _pinned.cache_clear()
+    return HubName(name.repository, require_commit(where, commit.oid))
 
 
 def _require_same_kind(name: HubName, present: Mapping[str, int], kind: str) -> None:
@@ -168,8 +173,10 @@ def require_commit(where: str, commit: object) -> str:
     return commit
 
 
-def _commit_of(name: HubName) -> str:
-    """The commit that a branch or tag stands for now."""
+def _commit(name: HubName) -> str:
+    """The commit of a name, or that its branch or tag stands for now."""
+    if _COMMIT.fullmatch(name.revision):
+        return name.revision
     where, revision = str(name), quote(name.revision, safe="")
     answer = get(where, f"api/models/{name.repository}/revision/{revision}?expand=sha", LARGEST_LISTING)
     return require_commit(where, parse_object(f"{where}: the answer of the hub", answer).get("sha"))
@@ -194,10 +201,9 @@ def _sizes(name: HubName, revision: str) -> dict[str, int]:
         if type(size) is not int or size < 0:
             raise ArtifactError(f"{where}/{path}: the hub gives its size as {shown(size)}")
         sizes[path] = size
-    if sum(sizes.values()) > LARGEST_TOTAL + LARGEST_MANIFEST:
-        raise ArtifactError(
-            f"{where}: {sum(sizes.values())} bytes of files, more than the {LARGEST_TOTAL} that are read"
-        )
+    total = sum(sizes.values())
+    if total > LARGEST_TOTAL + LARGEST_MANIFEST:
+        raise ArtifactError(f"{where}: {total} bytes of files, more than the {LARGEST_TOTAL} that are read")
     return sizes
 
 

@@ -32,7 +32,7 @@ from cooptions.options.primitives import Primitives
 from cooptions.options.report import OptionReport, report_options
 from cooptions.options.sharing.cards import LICENSE, PLACE, card_markdown
 from cooptions.options.sharing.fingerprints import fingerprint, require_same
-from cooptions.options.sharing.hub import HubName, is_hub_name, shared_digests
+from cooptions.options.sharing.hub import HubName, is_hub_name
 from cooptions.options.sharing.kinds import CARD, FolderKind
 from cooptions.options.sharing.sealed import Place, canonical_json, parse_object
 from cooptions.options.sharing.tensors import format_tree, read_tree
@@ -253,11 +253,6 @@ def find_option_set(path: Path | str) -> Path | str:
     if len(sets) > 1:
         raise ArtifactError(f"{path}: this run has {len(sets)} option sets; choose one: {', '.join(sets)}")
     return Path(sets[0])
-
-
-def option_set_digests(path: Path | str) -> dict[str, str]:
-    """The SHA-256 of the manifest of an option set by its place; of options that are in no folder, none."""
-    return shared_digests(find_option_set(path), kind=FORMAT)
 
 
 def restore_option_set(place: Place, files: Mapping[str, bytes], env: AbstractEnv) -> OptionSet:
