@@ -1,5 +1,7 @@
 """PQN on probes whose values are known, and the returns it learns from."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -70,7 +72,7 @@ def test_probes_are_worth_what_they_are_known_to_be(name, network, mixer):
 
 def test_what_it_learns_from_are_the_ticks_of_the_rollout_and_where_they_led():
     """The value after a step is that of the next tick, with the memory of all before, also across a rollout's end."""
-    probe, learner = FAMILIES["probe-recall"](), Pqn(PqnConfig(**{**TINY.__dict__, "network": MEMORY}))
+    probe, learner = FAMILIES["probe-recall"](), Pqn(replace(TINY, network=MEMORY))
     state = learner.init(probe, key=jax.random.key(0))
     team, ticks, _, _ = learner.explore(
         probe, state.network, state.team, state.merit, state.updates, key=jax.random.key(1)
@@ -87,17 +89,31 @@ def test_what_it_learns_from_are_the_ticks_of_the_rollout_and_where_they_led():
     np.testing.assert_array_equal(part.memory[0], batch.memory[2])
 
 
-def test_only_the_returns_move_the_network():
-    """Where every return is as expected, nothing is learned: neither by what followed nor by the end of the rollout."""
-    probe, learner = FAMILIES["probe-constant"](), Pqn(TINY)
-    state = learner.init(probe, key=jax.random.key(0))
+@pytest.mark.parametrize("mixer", ["none", "sum"])
+@pytest.mark.parametrize("probe", ["truncated", "terminated"])
+def test_the_loss_is_the_squared_distance_to_the_lambda_returns(probe, mixer):
+    """Computed step by step: from V of the tick after, and what followed as far as episode and rollout go."""
+    env, learner = FAMILIES[f"probe-{probe}"](), Pqn(replace(TINY, rollout=12, discount=0.9, trace=0.7, mixer=mixer))
+    state = learner.init(env, key=jax.random.key(0))
     team, ticks, _, _ = learner.explore(
-        probe, state.network, state.team, state.merit, state.updates, key=jax.random.key(1)
+        env, state.network, state.team, state.merit, state.updates, key=jax.random.key(1)
     )
-    batch = learner.judge(state.network, state.team.memory, learner._with_end(probe, ticks, team))
-    wrong, gradient = jax.value_and_grad(learner.loss)(state.network, batch)
-    assert float(wrong) > 0.1
-    assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradient)) > 0
+    batch = learner.judge(state.network, state.team.memory, learner._with_end(env, ticks, team))
+    first, reward, discount = (np.asarray(part) for part in (batch.ticks.first, ticks.reward, 0.9 * ticks.discount))
+    best = np.asarray(state_value(batch.later, batch.later, batch.ticks.choices[1:]))
+    _, values = learner.values(state.network, state.team.memory, ticks.observation, ticks.first)
+    done = np.take_along_axis(np.asarray(values), np.asarray(ticks.action)[..., None].astype(int), axis=-1)[..., 0]
+    if mixer == "sum":
+        best, done = best.sum(axis=2, keepdims=True), done.sum(axis=2, keepdims=True)
+    squares = []
+    for e in range(best.shape[1]):
+        goal = np.zeros_like(best[0, e])
+        for t in reversed(range(12)):
+            follows = t < 11 and not first[t + 2, e]
+            goal = reward[t, e] + discount[t, e] * (0.3 * best[t, e] + 0.7 * (goal if follows else best[t, e]))
+            if not first[t + 1, e]:  # else the tick is the end of an episode and leads nowhere
+                squares.extend((done[t, e] - goal) ** 2)
+    assert float(learner.loss(state.network, batch)) == pytest.approx(np.mean(squares), rel=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def vdn(**fields: Any) -> LearnerRecipe:
 def pqn(**fields: Any) -> LearnerRecipe:
     """Parallel Q-learning, without replay or target network; `fields` change its settings.
 
-    Much faster than `iql`. With `mixer="sum"` the team value is the sum of the agents' values.
+    With `mixer="sum"` the team value is the sum of the agents' values.
 
         team = co.learn(task, co.pqn(steps=1_000_000), key=key)
     """
