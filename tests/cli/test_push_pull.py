@@ -26,9 +26,8 @@ def test_the_option_set_of_a_run_goes_and_comes(hub, learned, env, printed, tmp_
     card = repository.files["README.md"].decode()
     assert "license: cc0-1.0\n" in card
     assert f'co.load_options("{SET}", env)' in card
-    assert (
-        printed("pull", SET, "--out", str(tmp_path / "mine")) == f"option set: {tmp_path}/mine (2 options: +e1, -e1)\n"
-    )
+    out = tmp_path / "mine"
+    assert printed("pull", SET, "--out", str(out)) == f"option set: {out} (2 options: +e1, -e1)\n"
     mine = load_option_set(learned / "option_sets" / "seed-0", env)
     assert eqx.tree_equal(load_option_set(out, env), mine)
     assert "license: cc0-1.0" in (out / "README.md").read_text()
@@ -80,16 +79,7 @@ def test_a_learner_takes_a_set_by_its_name(hub, learned, refused, tmp_path):
     """And a run does not go on with another set than it began with."""
     main(["push", str(learned), SET])
     words = ["train", "grid-5x5-2p,task=meet", "--method", "iql+hit", "--learning.macro.option-set", SET]
-    words += [
-        "--steps",
-        "640",
-        "--learning.evaluations",
-        "1",
-        "--learning.episodes",
-        "1",
-        "--out",
-        str(tmp_path / "run"),
-    ]
+    words += ["--steps", "640", "--learning.evaluations", "1", "--learning.episodes", "1", "--out", f"{tmp_path}/r"]
     main(words)
     team = co.load_team(tmp_path / "r")
     assert [option.name for option in team.env.options.options] == ["+e1", "-e1"]
