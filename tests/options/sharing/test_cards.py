@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from cooptions.envs.overcooked import Overcooked
 from cooptions.envs.scenarios import make_env
 from cooptions.options.sharing import pictures
-from cooptions.options.sharing.cards import card_files, card_markdown
+from cooptions.options.sharing.cards import addressed, card_files, card_markdown
 from cooptions.options.sharing.pictures import card_pictures
 from cooptions.options.sharing.sealed import SAFE_NAME
 from cooptions.options.sharing.storage import load_option_set, save_option_set
@@ -124,3 +124,12 @@ def test_the_code_on_the_card_runs(scenario, tmp_path, tiny_env, tiny_set, tiny_
     exec(code.replace("path/to/this/directory", str(path)), names)
     assert names["task"].num_actions == tiny_env.num_actions + 4
     assert names["task"].options.options == load_option_set(path, tiny_env).options
+
+
+def test_a_card_says_from_where_it_is_loaded_now():
+    page = 'license: none\n    load("path/to/this/directory")\n'
+    moved = addressed(f"---\nlibrary_name: cooptions\nlicense: mit\n---\n{page}", "hf://a/b", "cc-by-4.0")
+    assert moved == '---\nlibrary_name: cooptions\nlicense: cc-by-4.0\n---\nlicense: none\n    load("hf://a/b")\n'
+    earlier = addressed(page, "hf://a/b")
+    assert earlier.startswith("---\nlibrary_name: cooptions\nlicense: mit\ntags:\n- cooptions\n")
+    assert earlier.endswith('license: none\n    load("hf://a/b")\n')

@@ -4,6 +4,7 @@ import json
 import shutil
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import equinox as eqx
 import numpy as np
@@ -17,6 +18,7 @@ from cooptions.options.sharing import hub_requests
 from cooptions.options.sharing.hub import HubName, is_hub_name, pinned, read_hub
 from cooptions.options.sharing.sealed import LARGEST_TOTAL, format_manifest
 from cooptions.options.sharing.storage import FORMAT, OPTION_SETS, load_option_set, load_reports, option_set_files
+from cooptions.playground.library import Library
 from cooptions.runs.config import LearningConfig, code_from_outside
 from cooptions.runs.presets import preset
 from cooptions.runs.run import given_options
@@ -132,6 +134,21 @@ def test_without_a_token_or_the_right_nothing_is_pushed(hub, files, monkeypatch)
     assert hub.repositories == {}
 
 
+@pytest.mark.parametrize(
+    ("quirk", "reason"),
+    [
+        (lambda answer: answer.send(b"", 500), "the hub answers 500"),
+        (lambda answer: answer.send(b"<html>"), "answers what cannot be used: Expecting value"),
+        (lambda answer: setattr(answer, "close_connection", True), "cannot be reached: Server disconnected"),
+    ],
+)
+def test_a_hub_that_fails_is_one_line(quirk, reason, hub, files):
+    hub.quirks = {"repos/create": quirk}
+    with pytest.raises(ArtifactError, match=f"{NAME}: .*{reason}") as caught:
+        OPTION_SETS.push(NAME, files)
+    assert str(caught.value).isprintable()
+
+
 def test_what_could_not_be_loaded_is_not_pushed(hub, tiny_env, tiny_set):
     bad = eqx.tree_at(lambda options: options.network.head.biases[0], tiny_set, replace_fn=lambda leaf: leaf / 0)
     with pytest.raises(ArtifactError, match="not finite"):
@@ -157,6 +174,14 @@ def test_it_is_used_wherever_the_path_of_a_set_is(hub, shared, tiny_env, tiny_se
     assert MacroConfig(option_set=NAME).files == ()
     stored = {"scenario": "hf://a/b", "learning": {"macro": {"option_set": NAME}}}
     assert code_from_outside(stored) == {"scenario": "hf://a/b"}, "a set is data, a scenario would be code"
+
+
+def test_the_playground_opens_a_set_of_a_hub(hub, shared, tiny_set):
+    (subject,) = Library.of([Path(NAME)], scenario="grid-5x5-2p").subjects  # a path has lost a slash
+    assert subject.describe()["name"] == "options"
+    assert eqx.tree_equal(subject.open().options, tiny_set)
+    with pytest.raises(ConfigError, match="say which scenario its options are played in"):
+        Library.of([Path(NAME)])
 
 
 def test_a_run_takes_one_commit_from_beginning_to_end(hub, shared, tiny_env, make_set):
