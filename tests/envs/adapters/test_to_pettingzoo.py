@@ -64,7 +64,11 @@ def test_pettingzoos_seed_test_passes(env):
 def test_what_is_shown_lies_in_the_spaces(env):
     exported = co.to_pettingzoo(env)
     observations, infos = exported.reset(seed=1)
+    for number, agent in enumerate(exported.agents):
+        exported.action_space(agent).seed(number)
     for _ in range(3):
+        if not exported.agents:
+            observations, infos = exported.reset()
         for agent in exported.agents:
             space = exported.observation_space(agent)
             assert observations[agent].dtype == space.dtype
@@ -97,6 +101,22 @@ def test_steps_are_those_of_the_environment(task):
         assert infos["agent_1"] | {"age": int(timestep.macro.age), "votes": 2} == infos["agent_1"]
     assert 2 in options
     assert infos["agent_0"]["percent_met"] == 100
+
+
+def test_every_step_has_a_key_of_its_own():
+    """Options that err at random: where agents go is decided by the key of each step."""
+    env = Grid(9, 9, 2, time_limit=20)
+    task = MacroEnv(env, handmade_options(env, max_steps=20, epsilon=0.9))
+    exported = co.to_pettingzoo(task)
+    exported.reset(seed=0)
+    key, reset_key = jax.random.split(jax.random.key(0))
+    state, _ = task.reset(reset_key)
+    step = jax.jit(task.step)
+    for _ in range(10):
+        key, step_key = jax.random.split(key)
+        state, timestep = step(state, jnp.full(2, GATHER), step_key)
+        observations, *_ = exported.step(dict.fromkeys(exported.agents, GATHER))
+        np.testing.assert_array_equal(np.stack(list(observations.values())), timestep.observation)
 
 
 def test_info_has_the_entries_of_jaxmarls_export(env):
