@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from cooptions.runs.team import learn as learn
     from cooptions.runs.team import load_team as load_team
     from cooptions.runs.team import mappo as mappo
+    from cooptions.runs.team import pqn as pqn
     from cooptions.runs.team import vdn as vdn
 
 _WHERE = {
@@ -86,6 +87,7 @@ _WHERE = {
     "learn": "runs.team",
     "iql": "runs.team",
     "vdn": "runs.team",
+    "pqn": "runs.team",
     "ippo": "runs.team",
     "mappo": "runs.team",
     "LearnedTeam": "runs.team",

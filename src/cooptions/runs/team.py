@@ -53,6 +53,16 @@ def vdn(**fields: Any) -> LearnerRecipe:
     return LearnerRecipe("vdn", tuple(fields.items()))
 
 
+def pqn(**fields: Any) -> LearnerRecipe:
+    """Parallel Q-learning, without replay or target network; `fields` change its settings.
+
+    With `mixer="sum"` the team value is the sum of the agents' values.
+
+        team = co.learn(task, co.pqn(steps=1_000_000), key=key)
+    """
+    return LearnerRecipe("pqn", tuple(fields.items()))
+
+
 def ippo(**fields: Any) -> LearnerRecipe:
     """Independent PPO: the critic sees what its agent sees; `fields` change its settings.
 
