@@ -11,7 +11,11 @@ os.environ.setdefault(
 
 os.environ["COOPTIONS_CACHE"] = "off"  # every test compiles for itself
 
-from jaxtyping import install_import_hook
+# No test asks the real hub: there is none at this address, and `hub` serves another.
+off = ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_XET")
+os.environ.update({"HF_ENDPOINT": "http://127.0.0.1:9", **dict.fromkeys(off, "1")})
+
+from jaxtyping import install_import_hook  # noqa: E402
 
 install_import_hook("cooptions", "beartype.beartype")
 
@@ -26,3 +30,28 @@ def forget_compiled_programs():
     """Each holds pieces of memory, of which a process may have so many: a file of tests shares none with another."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A model hub on this machine, to which the user may write; nothing outside it can be reached."""
+    import socket
+
+    from hub_server import TOKEN, serve
+    from huggingface_hub import close_session
+
+    connect = socket.socket.connect
+
+    def stay(self, address):
+        assert self.family == socket.AF_UNIX or address[0] in ("127.0.0.1", "::1"), f"a test asks {address}"
+        return connect(self, address)
+
+    found, server = serve()
+    monkeypatch.setattr(socket.socket, "connect", stay)
+    for name, value in {"HF_ENDPOINT": found.address, "HF_TOKEN": TOKEN, "NO_PROXY": "127.0.0.1,localhost"}.items():
+        monkeypatch.setenv(name, value)
+    close_session()
+    yield found
+    close_session()
+    server.shutdown()
+    server.server_close()

@@ -117,8 +117,20 @@ def test_a_team_is_played_saved_and_loaded(task, teams, tmp_path):
     again = co.load_team(tmp_path / "team", task)
     np.testing.assert_array_equal(again.play().rewards, team.play().rewards)
     np.testing.assert_array_equal(again.scores[0].values, team.scores[0].values)
-    with pytest.raises(ArtifactError, match="learned in another task"):
-        co.load_team(tmp_path / "team", task.env)
+    assert co.load_team(tmp_path / "team", task.env).env.options.options == task.options.options
+    assert "pytest" in team.made_by["command"]
+    with pytest.raises(ArtifactError, match="made for another environment"):
+        co.load_team(tmp_path / "team", co.make_env("lbf-6x6-2p-1f"))
+
+
+def test_options_and_teams_travel_by_a_hub(hub, env, task, options, teams):
+    options.push("hf://someone/options", env)
+    again = co.load_options("hf://someone/options", env)
+    for mine, theirs in zip(jax.tree.leaves(options), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    teams["mappo+hit"].push("hf://someone/team")
+    team = co.load_team("hf://someone/team", env)
+    np.testing.assert_array_equal(team.play().rewards, teams["mappo+hit"].play().rewards)
 
 
 def test_teams_are_compared(teams, tmp_path):

@@ -58,9 +58,9 @@ WITH_PYTHON = [page for page in PAGES if fenced(page, "python")]
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
-def test_snippets_of_a_page_run_in_their_order(page, tmp_path, monkeypatch):
+def test_snippets_of_a_page_run_in_their_order(page, hub, tmp_path, monkeypatch):
     """A snippet whose first line names a file is a module of that name; the others share one namespace, as a reader's
-    session does."""
+    session does. What they push goes to a hub of this machine."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     session: dict[str, Any] = {"__name__": "snippets", "SMALL_OPTIONS": SMALL_OPTIONS}

@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import sys
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,6 +28,25 @@ PARTIAL = ".partial"
 LONGEST_TEXT = 1000
 LARGEST_EXACT = 2**53
 """Every whole number up to this one is a float."""
+
+
+CACHE = "COOPTIONS_CACHE"
+"""The variable that names another place for the cache, or `off`."""
+
+
+def cache_place() -> Path | None:
+    """Where this user keeps what can be made or fetched again; nowhere if it is turned off."""
+    place = os.environ.get(CACHE, "")
+    return None if place == "off" else Path(place or user_cache() / "cooptions")
+
+
+def user_cache() -> Path:
+    """Where this system keeps what can be made again."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cooptions.cli.compilation import machine, user_cache
+from cooptions.cli.compilation import machine
+from cooptions.files import user_cache
 
 PROGRAM = """
 import sys

@@ -1,22 +1,13 @@
 """A tiny option set: untrained networks are enough to be kept, shown and refused."""
 
-from functools import partial
-
 import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
+from tiny_sets import tiny_option_set
 
 from cooptions.envs.rollout import start
 from cooptions.envs.scenarios import make_env
-from cooptions.learners.networks import NetworkConfig
-from cooptions.options.option_set import OptionSet, init_policies
-from cooptions.options.primitives import Primitives
 from cooptions.options.report import FeatureReport, OptionReport, Ratio
-from cooptions.options.sight import View
 from cooptions.options.train import eigenoptions
-
-KEYS = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 4))
 
 
 @pytest.fixture(scope="session")
@@ -31,27 +22,7 @@ def tiny_starts(tiny_env):
 
 @pytest.fixture(scope="session")
 def make_set(tiny_env):
-    def make(seed=0, fixed_last=True, still_ends=True, sight="observation", env=tiny_env, **network):
-        config = NetworkConfig(**({"hidden": (8, 8)} | network))
-        num_outputs = env.num_actions + (not fixed_last)
-        rng, view = np.random.default_rng(seed), View.of(env, sight)
-        init = partial(init_policies, env, view, config, num_outputs)
-        like = jax.eval_shape(jax.vmap(lambda key: init(key=key)), KEYS)
-        weights = jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), like)
-        return OptionSet(
-            network=weights,
-            options=eigenoptions(env.num_agents, 2),
-            config=config,
-            view=view,
-            primitives=Primitives.of(env),
-            max_steps=12,
-            epsilon=0.05,
-            fixed_last=fixed_last,
-            margin=0.01,
-            still_ends=still_ends,
-        )
-
-    return make
+    return lambda seed=0, env=tiny_env, **settings: tiny_option_set(env, seed, **settings)
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from cooptions.scores.statistics import (
     Bootstrap,
     Scores,
     bootstrap_iqm,
+    bootstrap_mean,
     final_iqm,
     final_scores,
     iqm,
@@ -223,3 +224,13 @@ def test_one_score_per_seed_has_an_interval_too():
     summary = final_scores(drawn_scores(10, 3, 4))
     found = bootstrap_iqm([summary[:, None]])
     assert found.low < found.value < found.high
+
+
+def test_the_mean_of_one_teams_episodes_has_an_interval_of_these():
+    values = np.arange(100.0)
+    found = bootstrap_mean(values)
+    assert found.value == 49.5
+    error = values.std() / 10
+    assert found.low == pytest.approx(49.5 - 1.96 * error, abs=0.5)
+    assert found.high == pytest.approx(49.5 + 1.96 * error, abs=0.5)
+    assert str(bootstrap_mean(np.array([3.0]))) == "3.0"

@@ -1,25 +1,23 @@
 """Compiled programs kept between processes: the second run of the same configuration starts in seconds."""
 
 import hashlib
-import os
 import platform
 import sys
 from pathlib import Path
 
-VARIABLE = "COOPTIONS_CACHE"
-"""Another place for the cache, or `off`."""
+from cooptions.files import cache_place
 
 
 def keep_compiled(wanted: bool) -> None:
     """Let JAX keep what it compiles on disk, unless it was told not to or has a cache already."""
-    place = os.environ.get(VARIABLE, "")
-    if not wanted or place == "off":
+    place = cache_place()
+    if not wanted or place is None:
         return
     import jax
 
     if jax.config.values.get("jax_compilation_cache_dir") is not None:  # JAX_COMPILATION_CACHE_DIR: the user's own
         return
-    path = Path(place or user_cache() / "cooptions") / "compiled" / machine()
+    path = place / "compiled" / machine()
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -27,15 +25,6 @@ def keep_compiled(wanted: bool) -> None:
         return
     jax.config.update("jax_compilation_cache_dir", str(path))
     print(f"cooptions: compiled programs are kept in {path} (--no-cache turns this off)", file=sys.stderr)
-
-
-def user_cache() -> Path:
-    """Where this system keeps what can be made again."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 
 
 def machine() -> str:

@@ -39,6 +39,7 @@ def fill(command: str, config: Config, out: Path, *, track: str, cache: bool) ->
         open_tracker(track, out, encode(config)) as tracker,
         Run.open(config, out, until, Progress(Console(), tracker)) as run,
     ):
+        config = run.config
         write_recipe(out, config, "run" if command == "options" else command)
         for name in run.stages(until):
             run.make(name)

@@ -41,6 +41,8 @@ COMMANDS: dict[str, Command] = {
     "verify": Command("discover, and measure the result against exact answers", "cooptions discover {scenario}"),
     "figure": Command("draw a figure from a run directory", "cooptions show {run}"),
     "play": Command("open a local page: drag a team, play its options, watch what it has learned"),
+    "push": Command("upload an option set or a learned team to the Hugging Face Hub", "cooptions pull {name}"),
+    "pull": Command("download an option set or a learned team from the Hugging Face Hub, checked"),
     "repair": Command(
         "show which files of a run are sound; remove what is not, after asking",
         "cooptions run --config {run}/run.yaml --out {run}",

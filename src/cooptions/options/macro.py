@@ -15,6 +15,7 @@ from cooptions.envs.rollout import uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import require, require_whole
 from cooptions.options.base import AbstractOptions
+from cooptions.options.sharing.hub import is_hub_name, pinned
 from cooptions.options.sharing.sealed import MANIFEST
 from cooptions.options.sharing.storage import find_option_set
 from cooptions.types import MacroStep, TimeStep
@@ -101,8 +102,8 @@ class MacroConfig:
     num_options: int = 0
     """How many options are used, the first of the set; 0 for all."""
     option_set: str = ""
-    """An option set to use, the same for all seeds, instead of one discovered by every seed: its directory, a
-    run that has one, or `handmade` or `wander`."""
+    """An option set to use, the same for all seeds, instead of one discovered by every seed: its directory, its name
+    on the hub (`hf://owner/name`), a run that has one, or `handmade` or `wander`."""
     discoveries: int = 0
     """How many of the seeds discover options, the first ones: the others share these in turn. 0 for every seed its own,
     which takes longest, and lets intervals tell how much discoveries differ."""
@@ -116,11 +117,16 @@ class MacroConfig:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The manifest of the option set, which has the hash of every file in it."""
-        if not self.option_set:
+        """The manifest of the option set, which has the hash of every file in it; none where it is not on the disk."""
+        if not self.option_set or is_hub_name(self.option_set):
             return ()
-        manifest = find_option_set(self.option_set) / MANIFEST
+        manifest = Path(find_option_set(self.option_set)) / MANIFEST
         return (manifest,) if manifest.exists() else ()
+
+    @property
+    def pinned(self) -> "MacroConfig":
+        """The same with the commit of an option set on the hub."""
+        return dataclasses.replace(self, option_set=pinned(self.option_set))
 
     def around(self, env: AbstractEnv, options: AbstractOptions, *, foresight: bool = True) -> "MacroEnv":
         """The environment with the options; `foresight` is that of `MacroEnv`, where initiation can do without."""

@@ -102,11 +102,44 @@ class OptionSet(AbstractOptions):
 
         return play_option(env, self, name, key=jax.random.key(0) if key is None else key, gif=gif)
 
-    def save(self, path: Path | str, env: AbstractEnv, *, key: PRNGKeyArray | None = None) -> None:
-        """Write a directory that `co.load_options` reads, with a card that says what each option does in `env`."""
+    def save(
+        self,
+        path: Path | str,
+        env: AbstractEnv,
+        *,
+        scenario: str = "",
+        license: str = "mit",
+        overwrite: bool = False,
+        key: PRNGKeyArray | None = None,
+    ) -> None:
+        """Write a directory that `co.load_options` reads, with a card that says what each option does in `env`.
+
+        `scenario` is the environment's name, if it has one, for the card. A directory that holds another set is
+        replaced with `overwrite` only.
+        """
         from cooptions.options.sharing.storage import publish
 
-        publish(path, self, env, key=jax.random.key(0) if key is None else key)
+        told = {"scenario": scenario, "license": license, "overwrite": overwrite}
+        publish(path, self, env, key=jax.random.key(0) if key is None else key, **told)
+
+    def push(
+        self,
+        name: str,
+        env: AbstractEnv,
+        *,
+        scenario: str = "",
+        license: str = "mit",
+        private: bool = False,
+        key: PRNGKeyArray | None = None,
+    ) -> str:
+        """Upload what `save` writes to the Hugging Face Hub, as `hf://owner/name`; needs a token that may write.
+
+        Returns the name with the commit that was made: `co.load_options` of it gives just these options.
+        """
+        from cooptions.options.sharing.storage import push_option_set
+
+        told = {"scenario": scenario, "license": license, "private": private}
+        return push_option_set(name, self, env, key=jax.random.key(0) if key is None else key, **told)
 
 
 def init_policies(

@@ -15,6 +15,7 @@ from cooptions.envs.scenarios import make_env
 from cooptions.envs.wrapper import innermost
 from cooptions.errors import ArtifactError, CooptionsError, require
 from cooptions.options.base import AbstractOptions
+from cooptions.options.sharing.hub import is_hub_name
 from cooptions.options.sharing.storage import DESCRIPTION, SETS, load_option_set
 from cooptions.playground.board import Board
 from cooptions.playground.lens import Lens
@@ -133,7 +134,7 @@ def _read(path: Path, trust: bool) -> Run:
 
 
 def _subjects(path: Path, scenario: str, trust: bool) -> list[Subject]:
-    if (path / DESCRIPTION).exists():
+    if is_hub_name(path) or (path / DESCRIPTION).exists():
         return [_shared(path, scenario)]
     run = _read(path, trust)
     known = [stage for stage in ("spectrum", "options", "learning") if run.has(stage)]

@@ -25,6 +25,7 @@ from cooptions.learners.learn import Learning, metric_names, scores_by_metric
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.base import Option
 from cooptions.options.macro import MacroConfig
+from cooptions.options.sharing.hub import is_hub_name
 from cooptions.options.train import OptionsConfig, eigenoptions
 from cooptions.runs.directory import RunDirectory
 from cooptions.scores.statistics import Scores
@@ -133,6 +134,12 @@ class Config:
         return replace(self, seeds=macro.discoveries)
 
     @property
+    def pinned(self) -> "Config":
+        """The same with the commit of an option set on the hub: what a run begins with, it goes on with."""
+        macro = self.learning.macro
+        return self if macro is None else replace(self, learning=replace(self.learning, macro=macro.pinned))
+
+    @property
     def eigenoptions(self) -> tuple[Option, ...]:
         """The options to be trained: every eigenfunction, upwards and downwards."""
         return eigenoptions(self.env.num_agents, self.laplacian.num_eigenfunctions)
@@ -146,7 +153,7 @@ class Config:
     def stage_config(self, *fields: str) -> Json:
         """What a stage depends on: scenario, seeds, and these fields; and what the scenario's name leaves open, which a
         later version may set otherwise; and the hashes of files that it names, if any."""
-        whole = encode(self) | {"env": plain_fields(self.env)}
+        whole = encode(self.pinned if "learning" in fields else self) | {"env": plain_fields(self.env)}
         macro = self.learning.macro if "learning" in fields else None
         files = {str(path): file_digest(path) for path in (*self.env.files, *(macro.files if macro else ()))}
         found = {name: whole[name] for name in ("scenario", "env", "seed", "seeds", *fields)}
@@ -188,7 +195,7 @@ def code_from_outside(stored: Json) -> dict[str, str]:
     found = {"scenario": stored.get("scenario")}
     learning = stored.get("learning")
     macro = learning.get("macro") if isinstance(learning, dict) else None
-    if isinstance(macro, dict):
+    if isinstance(macro, dict) and not is_hub_name(str(macro.get("option_set"))):  # of a hub nothing is executed
         found["learning.macro.option_set"] = macro.get("option_set")
     return {name: value for name, value in found.items() if isinstance(value, str) and ":" in value}
 

@@ -21,6 +21,7 @@ from cooptions.learners.learn import learn_seeds
 from cooptions.learners.networks import Network
 from cooptions.options.base import OPTION_SOURCES, AbstractOptions
 from cooptions.options.option_set import OptionSet, init_policies
+from cooptions.options.sharing.hub import is_hub_name
 from cooptions.options.sharing.storage import load_option_set
 from cooptions.options.sight import View
 from cooptions.options.train import option_set, option_tasks, train_option_networks
@@ -53,6 +54,7 @@ class Run:
     @contextlib.contextmanager
     def open(cls, config: Config, path: Path, until: str, progress: Progress | None = None) -> Iterator["Run"]:
         """Create or go on with a run directory for the stages up to `until`, and hold it against other processes."""
+        config = config.pinned if until == "learning" else config
         if not (path / "manifest.json").exists():  # nothing is made yet
             require_possible(config, until, untrained_task(config) if until == "learning" else None)
         with open_run(path, stage_configs(config, until)) as directory:
@@ -224,8 +226,9 @@ def untrained_task(config: Config) -> AbstractEnv:
 
 
 def given_options(name: str, env: AbstractEnv) -> AbstractOptions:
-    """Options that were not discovered here: of a registered source, or from the directory of an option set."""
-    if name in OPTION_SOURCES or (":" in name and not Path(name).exists()):
+    """Options that were not discovered here: of a registered source, from the directory of an option set, or one on the
+    hub."""
+    if name in OPTION_SOURCES or (":" in name and not is_hub_name(name) and not Path(name).exists()):
         return OPTION_SOURCES[name](env)
     return load_option_set(name, env)
 

@@ -1,7 +1,7 @@
 """Learning with a few lines of Python: a task and a learner in, a team that can be played, saved and compared out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,14 @@ from matplotlib.figure import Figure
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.wrapper import innermost, innermost_state
 from cooptions.errors import ArtifactError, require
-from cooptions.files import differences, fill, load_tree, save_tree
+from cooptions.files import Json
 from cooptions.learners.acting import leading_option
 from cooptions.learners.base import LearnerConfig
 from cooptions.learners.learn import Learning, learn_seeds, metric_names, scores_by_metric
-from cooptions.options.sharing.fingerprints import fingerprint
 from cooptions.plots import Rollout, add_captions, frames, save_gif
 from cooptions.plots.canvas import write_canvas
 from cooptions.plots.curves import plot_learning_curves
+from cooptions.runs.directory import provenance
 from cooptions.runs.presets import LearnerRecipe
 from cooptions.runs.run import Run
 from cooptions.scores.comparison import Row, compare, improvements, markdown_comparison
@@ -102,7 +102,7 @@ class LearnedTeam:
         team = co.learn(task, co.mappo(steps=1_000_000), key=key)
         assert isinstance(team, co.LearnedTeam)
         team.play(gif="team.gif")
-        team.save("team.safetensors")
+        team.save("my-team")
     """
 
     env: AbstractEnv
@@ -111,6 +111,10 @@ class LearnedTeam:
     policy: Any
     scores: tuple[Scores, ...]
     """What it scored over training, one for each metric; the environment's own score comes first."""
+    scenario: str = ""
+    """How `co.make_env` makes the environment, where that is known."""
+    made_by: Json = field(default_factory=dict)
+    """Command, versions, commit, device and date of its training."""
 
     def play(self, *, key: PRNGKeyArray | None = None, gif: Path | str | None = None) -> Episode:
         """One episode, played as the team is evaluated; a GIF of it where a path is given."""
@@ -121,28 +125,24 @@ class LearnedTeam:
             save_gif(Path(gif), add_captions(images, captions), fps=6.0)
         return episode
 
-    def save(self, path: Path | str) -> None:
-        """Write one file, whole or not at all, that `co.load_team` reads for the same task."""
-        first = self.scores[0]
-        header = _Header(self.config, _flat(fingerprint(self.env)), first.name, first.scenario, self._metrics)
-        values = np.stack([each.values for each in self.scores], axis=-1)
-        save_tree(Path(path), header, {"policy": self.policy, "steps": first.steps, "values": values})
+    def save(self, path: Path | str, *, scenario: str = "", license: str = "mit", overwrite: bool = False) -> None:
+        """Write a directory that `co.load_team` reads, with the options that the team uses and a card.
 
-    @property
-    def _metrics(self) -> tuple[str, ...]:
-        return tuple(each.metric for each in self.scores)
+        With `scenario`, the environment's name, the team can be loaded without its task. A directory that holds
+        another team is replaced with `overwrite` only.
+        """
+        from cooptions.runs.team_storage import save_team
 
+        save_team(path, self, scenario=scenario, license=license, overwrite=overwrite)
 
-@dataclass(frozen=True)
-class _Header:
-    """What the arrays of a team's file belong to."""
+    def push(self, name: str, *, scenario: str = "", license: str = "mit", private: bool = False) -> str:
+        """Upload what `save` writes to the Hugging Face Hub, as `hf://owner/name`; needs a token that may write.
 
-    config: LearnerConfig
-    env: tuple[tuple[str, str], ...]
-    """The fingerprint of the task, flattened."""
-    name: str
-    scenario: str
-    metrics: tuple[str, ...]
+        Returns the name with the commit that was made: `co.load_team` of it gives just this team.
+        """
+        from cooptions.runs.team_storage import push_team
+
+        return push_team(name, self, scenario=scenario, license=license, private=private)
 
 
 def learn(
@@ -179,35 +179,28 @@ def learn(
     )
     given = name or (learner.name if isinstance(learner, LearnerRecipe) else type(config).__name__.lower())
     scores = scores_by_metric(given, _name_of(task), stage.steps, metric_names(task), values)
-    return LearnedTeam(task, config, jax.tree.map(lambda leaf: leaf[0], policy), tuple(scores))
+    policy = jax.tree.map(lambda leaf: leaf[0], policy)
+    return LearnedTeam(task, config, policy, tuple(scores), made_by=provenance())
 
 
 def load_team(path: Path | str, env: AbstractEnv | None = None, *, seed: int = 0, trust: bool = False) -> LearnedTeam:
-    """A learned team: from a file that `save` wrote, or from a run directory. A file needs its task as `env`.
+    """A learned team: from a directory that `save` wrote, from the hub (`hf://owner/name`), or from a run directory.
 
-    A run directory knows its task; `seed` chooses one of its teams.
+    `env` is the task that it was learned in, or the environment inside; a team that knows its scenario needs none. Of a
+    run directory, `seed` chooses one of its teams. A scenario or learner that is code from outside the package is
+    imported only with `trust`.
 
-        team.save("team.safetensors")
-        again = co.load_team("team.safetensors", task)
+        team.save("my-team")
+        again = co.load_team("my-team", task)
     """
-    path = Path(path)
-    if path.is_dir():
-        with Run.reopen(path, trust=trust) as run:
-            return team_of_run(run, seed)
-    require(env is not None, f"load_team: {path} is a file; give the task that it was learned in as env")
-    assert env is not None
-    header, arrays = load_tree(path, _Header, trust=trust)
-    if changes := differences(dict(header.env), dict(_flat(fingerprint(env)))):
-        raise ArtifactError(f"{path}: learned in another task: {'; '.join(changes[:8])}")
-    state = jax.eval_shape(lambda key: header.config.build().init(env, key=key), jax.random.key(0))
-    kept = {name.removeprefix("policy."): leaf for name, leaf in arrays.items() if name.startswith("policy.")}
-    policy = fill(header.config.build().policy(state), kept)
-    values = arrays["values"]
-    scores = tuple(
-        Scores(header.name, header.scenario, metric, arrays["steps"], values[..., index])
-        for index, metric in enumerate(header.metrics)
-    )
-    return LearnedTeam(env, header.config, policy, scores)
+    from cooptions.runs.team_storage import is_stored_team, load_stored
+
+    if is_stored_team(path):
+        return load_stored(path, env, trust=trust)
+    if not Path(path).is_dir():
+        raise ArtifactError(f"{path}: no directory of a team or of a run")
+    with Run.reopen(Path(path), trust=trust) as run:
+        return team_of_run(run, seed)
 
 
 def team_of_run(run: Run, seed: int) -> LearnedTeam:
@@ -219,7 +212,8 @@ def team_of_run(run: Run, seed: int) -> LearnedTeam:
     policy, values = run.learning
     task, policy = jax.tree.map(lambda leaf: leaf[seed], (run.task, policy))
     scores = config.learning.scores(config.env, config.scenario, values[seed : seed + 1])
-    return LearnedTeam(task, config.learning.learner, policy, tuple(scores))
+    made_by = run.directory.manifest["learning"]["made_by"]
+    return LearnedTeam(task, config.learning.learner, policy, tuple(scores), config.scenario, made_by)
 
 
 class _Played(eqx.Module):
@@ -334,15 +328,6 @@ def _merged(name: str, teams: list[LearnedTeam], metric: str) -> Scores:
         f"compare: the teams of {name} were not evaluated after the same steps",
     )
     return replace(chosen[0], name=name, values=np.concatenate([each.values for each in chosen]))
-
-
-def _flat(value: Any, field: str = "") -> tuple[tuple[str, str], ...]:
-    """A nested description as pairs of plain text."""
-    if isinstance(value, dict):
-        return tuple(pair for key, item in sorted(value.items()) for pair in _flat(item, f"{field}.{key}".strip(".")))
-    if isinstance(value, list):
-        return tuple(pair for i, item in enumerate(value) for pair in _flat(item, f"{field}[{i}]"))
-    return ((field, str(value)[:200]),)
 
 
 def _name_of(env: AbstractEnv) -> str:

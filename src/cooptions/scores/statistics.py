@@ -151,6 +151,16 @@ def bootstrap_iqm(strata: Sequence[Float[np.ndarray, "_ _"]], bootstrap: Bootstr
     return _estimate(_pooled_iqm(strata), draws)
 
 
+def bootstrap_mean(values: Float[np.ndarray, " episode"], bootstrap: Bootstrap = Bootstrap()) -> Estimate:
+    """The mean over the episodes of one team, with the interval of its episodes. It tells how well this very team is
+    known, not how another seed would end."""
+    if len(values) < 2:
+        return Estimate(float(values.mean()), np.nan, np.nan)
+    rng = np.random.default_rng(bootstrap.seed)
+    draws = rng.choice(values, (bootstrap.num_resamples, len(values))).mean(axis=1)
+    return _estimate(float(values.mean()), draws)
+
+
 def iqm_curve(*tasks: Scores, bootstrap: Bootstrap = Bootstrap()) -> Curve:
     """The learning curve of one method, in one scenario or pooled over several whose scores share a scale."""
     _require_one_method(tasks)

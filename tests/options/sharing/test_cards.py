@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from cooptions.envs.overcooked import Overcooked
 from cooptions.envs.scenarios import make_env
 from cooptions.options.sharing import pictures
-from cooptions.options.sharing.cards import card_files, card_markdown
+from cooptions.options.sharing.cards import addressed, card_files, card_markdown
 from cooptions.options.sharing.pictures import card_pictures
 from cooptions.options.sharing.sealed import SAFE_NAME
 from cooptions.options.sharing.storage import load_option_set, save_option_set
@@ -87,7 +87,8 @@ def test_maps_are_left_out_where_there_is_no_plane_or_no_eigenfunction(tiny_env,
 
 def test_a_stranger_finds_everything_on_the_card(tiny_env, tiny_reports):
     page = card_markdown(tiny_env, tiny_reports, MADE, pictures={"e1-plus.png"}, scenario="grid-5x5-2p")
-    assert page.startswith("# 4 joint options for grid-5x5-2p\n")
+    assert page.startswith("---\nlibrary_name: cooptions\nlicense: mit\ntags:\n")
+    assert "\n---\n\n# 4 joint options for grid-5x5-2p\n" in page
     for text in ("`cooptions options quick`", "jax 0.10, numpy 2.4", "`abc123`", "Grid(height=5", "x (coordinate)"):
         assert text in page
     assert page.count("| +e1 |") == 1
@@ -121,5 +122,14 @@ def test_the_code_on_the_card_runs(scenario, tmp_path, tiny_env, tiny_set, tiny_
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names = {}
     exec(code.replace("path/to/this/directory", str(path)), names)
-    assert names["macro"].num_actions == tiny_env.num_actions + 4
-    assert names["macro"].options.options == load_option_set(path, tiny_env).options
+    assert names["task"].num_actions == tiny_env.num_actions + 4
+    assert names["task"].options.options == load_option_set(path, tiny_env).options
+
+
+def test_a_card_says_from_where_it_is_loaded_now():
+    page = 'license: none\n    load("path/to/this/directory")\n'
+    moved = addressed(f"---\nlibrary_name: cooptions\nlicense: mit\n---\n{page}", "hf://a/b", "cc-by-4.0")
+    assert moved == '---\nlibrary_name: cooptions\nlicense: cc-by-4.0\n---\nlicense: none\n    load("hf://a/b")\n'
+    earlier = addressed(page, "hf://a/b")
+    assert earlier.startswith("---\nlibrary_name: cooptions\nlicense: mit\ntags:\n- cooptions\n")
+    assert earlier.endswith('license: none\n    load("hf://a/b")\n')

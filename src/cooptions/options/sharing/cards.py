@@ -1,12 +1,26 @@
 """The card of an option set: a page from which a stranger learns what the options do and how to use them."""
 
+import json
 import re
 from collections.abc import Collection, Sequence
 
+import yaml
+
 from cooptions.envs.base import AbstractEnv
+from cooptions.envs.wrapper import innermost
+from cooptions.errors import require
 from cooptions.files import Json
 from cooptions.options.report import FeatureReport, OptionReport, markdown_reports
 from cooptions.options.sight import Sight
+
+LICENSE = "mit"
+"""What others may do with what is shared, unless its maker says otherwise: as with this package."""
+PLACE = "path/to/this/directory"
+"""From where a card says that a folder is loaded that is nowhere else yet."""
+PAPER = (
+    "Joint options are introduced in *Inter-Agent Relative Representations for Multi-Agent Option Discovery*, Raul D. "
+    "Steleac, Mohan Sridharan and David Abel, [arXiv:2512.24827](https://arxiv.org/abs/2512.24827)."
+)
 
 SIGNS = {"+": "-plus", "-": "-minus"}
 
@@ -30,17 +44,45 @@ def card_markdown(
     pictures: Collection[str] = (),
     scenario: str = "",
     sight: Sight = "observation",
+    license: str = LICENSE,
+    place: str = PLACE,
 ) -> str:
-    """The page. `pictures` are the files of `card_files` that exist; `scenario` is the environment's name, if any."""
+    """The page. `pictures` are the files of `card_files` that exist; `scenario` is the environment's name, if any;
+    `place` is from where the options are loaded."""
     files = card_files([report.name for report in reports])
     parts = [
+        front_matter(env, scenario, license, "options"),
         _introduction(env, reports, scenario, sight),
-        _usage(env, scenario),
-        _provenance(provenance),
+        _usage(env, scenario, place),
+        provenance_lines(provenance),
         *([_table(reports)] if reports else []),
         *(_option(report, files[report.name], pictures) for report in reports),
     ]
     return "\n".join(parts)
+
+
+def front_matter(env: AbstractEnv, scenario: str, license: str, kind: str) -> str:
+    """What a model hub reads: library, license, and tags of what is shared and of the environment."""
+    named = [scenario.partition(",")[0]] if scenario and ":" not in scenario else []
+    return _front_matter(license, kind, *named, type(innermost(env)).__name__.lower())
+
+
+def _front_matter(license: str, *tags: str) -> str:
+    fits = re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,39}", license)
+    require(bool(fits), f"license must be a hub's name of one, such as mit or cc-by-4.0, not {license!r}")
+    every = ["cooptions", "multi-agent-reinforcement-learning", "reinforcement-learning", *tags, "arxiv:2512.24827"]
+    value = {"library_name": "cooptions", "license": license, "tags": every}
+    return f"---\n{yaml.safe_dump(value, sort_keys=False)}---\n"
+
+
+def addressed(card: str, place: str, license: str = "") -> str:
+    """The card of a folder that is at `place` now; with another license, if one is given."""
+    if not card.startswith("---\n"):  # it was made before cards had any
+        card = f"{_front_matter(LICENSE)}\n{card}"
+    if license:
+        _ = _front_matter(license)  # refuses what is none
+        card = re.sub(r"(?m)^license: .*$", f"license: {license}", card, count=1)
+    return card.replace(PLACE, place)
 
 
 FITS: dict[Sight, str] = {
@@ -53,40 +95,48 @@ agents, features, map and actions, and further actions do not matter. They were 
 def _introduction(env: AbstractEnv, reports: Sequence[OptionReport], scenario: str, sight: Sight) -> str:
     features = ", ".join(f"{feature.name} ({feature.kind})" for feature in env.features)
     rules = f"\nIts rules: {_inline(env.task_rules)}.\n" if env.task_rules else ""
-    return f"""# {len(reports) or "Some"} joint options for {scenario or _made(env)}
+    return f"""# {len(reports) or "Some"} joint options for {scenario or written(env)}
 
 A joint option is a behaviour that several agents begin, follow and end together. Each of these climbs (`+`) or
 descends (`-`) one eigenfunction of how the agents stand to one another, and ends where little is left to gain.
 They are for {env.num_agents} agents with {env.num_actions} actions each, whose states have the features {features}.
 {FITS[sight]}
 
-    {_made(env)}
+    {written(env)}
 {rules}
 Loading compares this with your environment, and every file with its SHA-256 in `manifest.json`; it runs no code.
+
+{PAPER}
 """
 
 
-def _usage(env: AbstractEnv, scenario: str) -> str:
-    made, maker = _made(env), f"from {type(env).__module__} import {type(env).__name__}"
-    if scenario:
-        made, maker = f'make_env("{scenario}")', "from cooptions.envs.scenarios import make_env"
-    elif "<" in made:  # it holds what cannot be written down, such as a function
-        made = f"...  # your {type(env).__name__}, made as above"
+def _usage(env: AbstractEnv, scenario: str, place: str) -> str:
     return f"""## Use
 
 ```python
-{maker}
-from cooptions.options.macro import MacroEnv
-from cooptions.options.sharing.storage import load_option_set
-
-env = {made}
-options = load_option_set("path/to/this/directory", env)
-macro = MacroEnv(env, options)  # actions: the {env.num_actions} of the environment, then a vote for each option
+{import_env(env, scenario)}
+options = co.load_options("{place}", env)
+task = co.MacroEnv(env, options)  # actions: the {env.num_actions} of the environment, then a vote for each option
 ```
 """
 
 
-def _provenance(provenance: Json) -> str:
+def import_env(env: AbstractEnv, scenario: str) -> str:
+    """The lines that make an environment, after the imports."""
+    if scenario:
+        return f"""import cooptions as co
+
+env = co.make_env({json.dumps(scenario)})"""
+    made = written(env)
+    if "<" in made:  # it holds what cannot be written down, such as a function
+        made = f"...  # your {type(env).__name__}, made as above"
+    return f"""import cooptions as co
+from {type(env).__module__} import {type(env).__name__}
+
+env = {made}"""
+
+
+def provenance_lines(provenance: Json) -> str:
     """Everything that is told about the making, one line each."""
     lines = [f"- {key}: {_inline(value)}\n" for key, value in provenance.items()]
     return "## Made\n\n" + ("".join(lines) or "- no one noted how\n")
@@ -134,7 +184,7 @@ def _spread(feature: FeatureReport) -> str:
     )
 
 
-def _made(env: AbstractEnv) -> str:
+def written(env: AbstractEnv) -> str:
     """How the environment is made, on one line."""
     text = " ".join(repr(env).split())
     return text if len(text) <= 300 else f"{text[:297]}..."

@@ -5,7 +5,6 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -13,8 +12,8 @@ import numpy as np
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError
-from cooptions.files import Json, file_digest
-from cooptions.options.sharing.sealed import shown
+from cooptions.files import Json, file_digest, shown
+from cooptions.options.sharing.sealed import Place
 from cooptions.options.sight import Sight
 
 
@@ -78,11 +77,11 @@ def _plain(value: Any) -> Any:
     return name | _plain(scalars)
 
 
-def require_same(path: Path, there: Json, here: Json) -> None:
-    """Refuse an environment whose fingerprint is not that of the option set at `path`."""
+def require_same(where: Place, there: Json, here: Json) -> None:
+    """Refuse an environment whose fingerprint is not that of what was stored somewhere."""
     changes = list(dict.fromkeys(_differences(there, here)))
     if changes:
-        raise ArtifactError(f"{path}: made for another environment: {'; '.join(changes[:8])}")
+        raise ArtifactError(f"{where}: made for another environment: {'; '.join(changes[:8])}")
 
 
 def _differences(there: Any, here: Any, field: str = "") -> list[str]:

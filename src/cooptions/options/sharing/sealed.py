@@ -1,26 +1,28 @@
-"""Sealed directories: files that belong together, every byte of which is accounted for by a manifest.
+"""Sealed folders: files that belong together, every byte of which is accounted for by a manifest.
 
 They may come from anyone, so reading one takes nothing for granted: each file is opened once, as a plain file of the
 size the manifest gives, and hashed before anything looks at it.
 """
 
-import hashlib
 import json
 import math
 import os
 import re
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cooptions.errors import ArtifactError
-from cooptions.files import Json, write_bytes
+from cooptions.files import Json, digest, shown, write_bytes
 
 MANIFEST = "manifest.json"
 SAFE_NAME = re.compile(r"(?:[a-z]+/)?[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Names that mean the same on every system; at most one folder deep."""
+HUB_FILES = frozenset({".cache", ".git", ".gitattributes"})
+"""What git and a model hub add to a folder. It is neither read nor counted."""
 
 LARGEST_MANIFEST = 1 << 20
 LARGEST_TOTAL = 1 << 28
@@ -29,21 +31,46 @@ MOST_ENTRIES = 2000
 DEEPEST = 16
 """Levels of lists and objects in a JSON file."""
 
+Place = Path | str
+"""Where a folder is, for messages: a path, or a name on the hub."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder holds."""
+
+    kind: str
+    """What it is, with the version of its format."""
+    files: dict[str, Json]
+    """`size` and `sha256` of every file by name."""
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A folder that was read and checked."""
+
+    kind: str
+    files: dict[str, bytes]
+    """Without the manifest."""
+
 
 def write_sealed(path: Path, files: Mapping[str, bytes], *, kind: str) -> None:
-    """Write files and their manifest to a directory beside `path`, read it back, and only then give it its name.
+    """Write files and their manifest to a folder beside `path`, read it back, and only then give it its name.
 
     What was at `path` before is replaced.
     """
     path = Path(os.path.realpath(path))
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     replaced = path.with_name(f".{path.name}.{os.getpid()}.replaced")
+    for name in sorted(HUB_FILES):
+        if (path / name).exists():
+            raise ArtifactError(f"{path}: holds {name}, which would be lost: save elsewhere, and copy the files here")
     try:
         shutil.rmtree(partial, ignore_errors=True)
         for name, content in files.items():
             _require_safe(path, name)
             write_bytes(partial / name, content)
-        write_bytes(partial / MANIFEST, _manifest(files, kind))
+        write_bytes(partial / MANIFEST, format_manifest(files, kind))
         read_sealed(partial, kind=kind)
         if path.exists():
             path.rename(replaced)
@@ -59,25 +86,34 @@ def write_sealed(path: Path, files: Mapping[str, bytes], *, kind: str) -> None:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def read_sealed(path: Path, *, kind: str) -> dict[str, bytes]:
-    """The content of every file by name, or an `ArtifactError` if anything is missing, too much or changed."""
+def read_sealed(path: Path, *, kind: str | Collection[str]) -> Sealed:
+    """The content of every file of a folder of this kind, or of one of these, or an `ArtifactError` if anything is
+    missing, too much or changed."""
     present = entries(path)
-    listed = _read_manifest(path, kind)
+    manifest = read_manifest(path, read_plain(path / MANIFEST, LARGEST_MANIFEST), kind)
+    listed = manifest.files
+    require_listed(path, present, listed)
+    contents = ((name, read_plain(path / name, listed[name]["size"])) for name in listed)
+    return Sealed(manifest.kind, {name: checked(path, name, content, listed) for name, content in contents})
+
+
+def require_listed(where: Place, present: Collection[str], listed: Mapping[str, Json]) -> None:
+    """Refuse a folder whose files are not just those of its manifest, or too large to be read."""
     for name in listed:
         if name not in present:
-            raise ArtifactError(f"{path / name}: missing, though the manifest names it; get the whole set again")
-    for name in sorted(present - {*listed, MANIFEST}):
-        raise ArtifactError(f"{path}: the manifest does not name the file {shown(name)}; remove it")
+            raise ArtifactError(f"{where}/{name}: missing, though the manifest names it; get it all again")
+    for name in sorted(set(present) - {*listed, MANIFEST}):
+        raise ArtifactError(f"{where}: the manifest does not name the file {shown(name)}; remove it")
     total = sum(entry["size"] for entry in listed.values())
     if total > LARGEST_TOTAL:
-        raise ArtifactError(f"{path / MANIFEST}: {total} bytes of files, more than the {LARGEST_TOTAL} that are read")
-    contents = {}
-    for name, entry in listed.items():
-        content = read_plain(path / name, entry["size"])
-        if len(content) != entry["size"] or _digest(content) != entry["sha256"]:
-            raise ArtifactError(f"{path / name}: damaged: not the bytes of the manifest's SHA-256; get the set again")
-        contents[name] = content
-    return contents
+        raise ArtifactError(f"{where}/{MANIFEST}: {total} bytes of files, more than the {LARGEST_TOTAL} that are read")
+
+
+def checked(where: Place, name: str, content: bytes, listed: Mapping[str, Json]) -> bytes:
+    """The content of a file, if it is what the manifest lists."""
+    if len(content) != listed[name]["size"] or digest(content) != listed[name]["sha256"]:
+        raise ArtifactError(f"{where}/{name}: damaged: not the bytes of the manifest's SHA-256; get it again")
+    return content
 
 
 def read_plain(path: Path, largest: int) -> bytes:
@@ -95,17 +131,23 @@ def read_plain(path: Path, largest: int) -> bytes:
         return file.read(largest + 1)
 
 
-def parse_json(path: Path, content: bytes) -> Json:
-    """A JSON object without infinite numbers, that nests no deeper than anyone needs."""
+def parse_json(where: Place, content: bytes) -> Any:
+    """JSON without infinite numbers, that nests no deeper than anyone needs."""
     try:
         value = json.loads(content, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         reason = "it nests too deeply" if isinstance(error, RecursionError) else str(error)
-        raise ArtifactError(f"{path}: not JSON: {reason}") from None
-    if not isinstance(value, dict):
-        raise ArtifactError(f"{path}: must hold a JSON object, not {shown(value)}")
+        raise ArtifactError(f"{where}: not JSON: {reason}") from None
     if _nests_deeper(value, DEEPEST):
-        raise ArtifactError(f"{path}: nests deeper than {DEEPEST} levels")
+        raise ArtifactError(f"{where}: nests deeper than {DEEPEST} levels")
+    return value
+
+
+def parse_object(where: Place, content: bytes) -> Json:
+    """A JSON object."""
+    value = parse_json(where, content)
+    if not isinstance(value, dict):
+        raise ArtifactError(f"{where}: must hold a JSON object, not {shown(value)}")
     return value
 
 
@@ -114,28 +156,24 @@ def canonical_json(value: Json) -> bytes:
     return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
-def shown(value: Any) -> str:
-    """A value of someone else's, fit to be printed: ASCII, one line, not long."""
-    text = json.dumps(value, default=repr)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _manifest(files: Mapping[str, bytes], kind: str) -> bytes:
-    listed = {name: {"sha256": _digest(content), "size": len(content)} for name, content in files.items()}
+def format_manifest(files: Mapping[str, bytes], kind: str) -> bytes:
+    """The manifest of these files."""
+    listed = {name: {"sha256": digest(content), "size": len(content)} for name, content in files.items()}
     value = {"format": kind, "files": listed}
-    return canonical_json({**value, "sha256": _digest(canonical_json(value))})
+    return canonical_json({**value, "sha256": digest(canonical_json(value))})
 
 
-def _read_manifest(path: Path, kind: str) -> dict[str, Json]:
-    """The files of a manifest that is, to the byte, what `_manifest` writes."""
-    file = path / MANIFEST
-    content = read_plain(file, LARGEST_MANIFEST)
-    value = parse_json(file, content)
-    if value.get("format") != kind:
-        raise ArtifactError(f"{file}: its format is {shown(value.get('format'))}, this version reads {shown(kind)}")
+def read_manifest(where: Place, content: bytes, kind: str | Collection[str]) -> Manifest:
+    """A manifest that is, to the byte, what `format_manifest` writes."""
+    file = f"{where}/{MANIFEST}"
+    value = parse_object(file, content)
+    kinds = (kind,) if isinstance(kind, str) else tuple(kind)
+    if value.get("format") not in kinds:
+        known = " or ".join(map(shown, kinds))
+        raise ArtifactError(f"{file}: its format is {shown(value.get('format'))}, this version reads {known}")
     sealed = {name: part for name, part in value.items() if name != "sha256"}
-    if canonical_json(value) != content or value.get("sha256") != _digest(canonical_json(sealed)):
-        raise ArtifactError(f"{file}: damaged: its own SHA-256 is not that of its content; get the set again")
+    if canonical_json(value) != content or value.get("sha256") != digest(canonical_json(sealed)):
+        raise ArtifactError(f"{file}: damaged: its own SHA-256 is not that of its content; get it again")
     listed = value.get("files")
     if not isinstance(listed, dict) or set(value) != {"format", "files", "sha256"}:
         raise ArtifactError(f"{file}: must hold format, files and sha256")
@@ -143,12 +181,12 @@ def _read_manifest(path: Path, kind: str) -> dict[str, Json]:
         _require_safe(file, name)
         if not _is_entry(entry):
             raise ArtifactError(f"{file}: {shown(name)} needs a sha256 and a size, not {shown(entry)}")
-    return listed
+    return Manifest(value["format"], listed)
 
 
-def _require_safe(path: Path, name: str) -> None:
+def _require_safe(where: Place, name: str) -> None:
     if not SAFE_NAME.fullmatch(name) or name == MANIFEST:
-        raise ArtifactError(f"{path}: {shown(name)} is no name for a file of a set")
+        raise ArtifactError(f"{where}: {shown(name)} is no name for a file of a shared folder")
 
 
 def _is_entry(entry: Any) -> bool:
@@ -162,7 +200,7 @@ def _is_entry(entry: Any) -> bool:
 
 
 def entries(path: Path) -> set[str]:
-    """Every file below a directory; links, and folders in folders, are refused."""
+    """Every file below a folder but those of `HUB_FILES`; links, and folders in folders, are refused."""
     found: set[str] = set()
     waiting = [path]
     try:
@@ -171,15 +209,17 @@ def entries(path: Path) -> set[str]:
             with os.scandir(folder) as items:
                 for item in items:
                     name = str(Path(item.path).relative_to(path))
+                    if name in HUB_FILES and not item.is_symlink():
+                        continue
                     if item.is_symlink() or (folder != path and item.is_dir()):
                         kind = "a link" if item.is_symlink() else "a folder in a folder"
-                        raise ArtifactError(f"{path}: {shown(name)} is {kind}, which no set has; remove it")
+                        raise ArtifactError(f"{path}: {shown(name)} is {kind}, which is never shared; remove it")
                     if item.is_dir():
                         waiting.append(Path(item.path))
                     else:
                         found.add(name)
                     if len(found) + len(waiting) > MOST_ENTRIES:
-                        raise ArtifactError(f"{path}: more than {MOST_ENTRIES} files: not a set")
+                        raise ArtifactError(f"{path}: more than {MOST_ENTRIES} files: no folder that can be shared")
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from None
     return found
@@ -195,7 +235,3 @@ def _finite(text: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{text[:20]} is no finite number")
     return number
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -5,8 +5,9 @@
     README.md, cards/      the card
     manifest.json          size and SHA-256 of all these, and of itself
 
-Loading runs no code of the set's. It refuses whatever is not just what was saved, and an environment that differs in
-what the policies depend on: the whole environment, or the agents, the map and the moves alone (`fingerprint`).
+Loading, from the disk or from a model hub, runs no code of the set's. It refuses whatever is not just what was saved,
+and an environment that differs in what the policies depend on: the whole environment, or the agents, the map and the
+moves alone (`fingerprint`).
 """
 
 import dataclasses
@@ -18,31 +19,23 @@ from pathlib import Path
 from typing import cast, get_args
 
 import jax
-import numpy as np
 from jaxtyping import PRNGKeyArray
-from safetensors import SafetensorError, deserialize
-from safetensors.numpy import save as format_tensors
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError, ConfigError, require
-from cooptions.files import Json, fill, named_leaves
+from cooptions.files import Json, shown
 from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.options.base import Option
 from cooptions.options.execution import START_STEPS
 from cooptions.options.option_set import OptionSet, init_policies
 from cooptions.options.primitives import Primitives
 from cooptions.options.report import OptionReport, report_options
-from cooptions.options.sharing.cards import card_markdown
+from cooptions.options.sharing.cards import LICENSE, PLACE, card_markdown
 from cooptions.options.sharing.fingerprints import fingerprint, require_same
-from cooptions.options.sharing.sealed import (
-    MANIFEST,
-    canonical_json,
-    entries,
-    parse_json,
-    read_sealed,
-    shown,
-    write_sealed,
-)
+from cooptions.options.sharing.hub import HubName, is_hub_name
+from cooptions.options.sharing.kinds import CARD, FolderKind
+from cooptions.options.sharing.sealed import Place, canonical_json, parse_object
+from cooptions.options.sharing.tensors import format_tree, read_tree
 from cooptions.options.sharing.typed_json import read_typed
 from cooptions.options.sight import Sight, View
 from cooptions.options.task import collect_starts
@@ -50,7 +43,6 @@ from cooptions.options.task import collect_starts
 FORMAT = "cooptions option set 2"
 POLICIES = "policies.safetensors"
 DESCRIPTION = "option_set.json"
-CARD = "README.md"
 PICTURES = "cards"
 SETS = "option_sets"
 """The folder of a run that holds its option sets, one for each seed."""
@@ -120,6 +112,7 @@ def save_option_set(
     provenance: Json,
     pictures: Mapping[str, bytes] | None = None,
     scenario: str = "",
+    license: str = LICENSE,
     overwrite: bool = False,
 ) -> None:
     """Write a directory that `load_option_set` reads, whole or not at all.
@@ -128,7 +121,45 @@ def save_option_set(
     environment. A directory with the same options is renewed; anything else there is refused, or, with
     `overwrite`, replaced if it is an option set, even a damaged one.
     """
-    path, pictures = Path(path), pictures or {}
+    told = {"provenance": provenance, "pictures": pictures, "scenario": scenario, "license": license}
+    files = option_set_files(option_set, env, reports, **told)
+    restore_option_set(path, files, env)  # what could not be loaded is not saved
+    OPTION_SETS.write(Path(path), files, overwrite=overwrite)
+
+
+def option_set_files(
+    option_set: OptionSet,
+    env: AbstractEnv,
+    reports: Sequence[OptionReport],
+    *,
+    provenance: Json,
+    pictures: Mapping[str, bytes] | None = None,
+    scenario: str = "",
+    license: str = LICENSE,
+    place: str = PLACE,
+) -> dict[str, bytes]:
+    """The files of an option set by name; `place` is from where the card says that they are loaded."""
+    card = card_markdown(
+        env,
+        reports,
+        provenance,
+        pictures=pictures or {},
+        scenario=scenario,
+        sight=option_set.view.sight,
+        license=license,
+        place=place,
+    )
+    return {
+        **policy_files(option_set, env, reports, provenance=provenance),
+        CARD: card.encode(),
+        **{f"{PICTURES}/{name}": content for name, content in (pictures or {}).items()},
+    }
+
+
+def policy_files(
+    option_set: OptionSet, env: AbstractEnv, reports: Sequence[OptionReport] = (), *, provenance: Json
+) -> dict[str, bytes]:
+    """The files that options are loaded from: an option set without its card."""
     description = Description(
         **{name: getattr(option_set, name) for name in KEPT},
         network=option_set.config,
@@ -138,57 +169,80 @@ def save_option_set(
         provenance=provenance,
         reports=tuple(reports),
     )
-    arrays = {name: np.ascontiguousarray(leaf) for name, leaf in named_leaves(option_set.network)}
-    files = {
-        POLICIES: format_tensors(arrays),
+    return {
+        POLICIES: format_tree(option_set.network),
         DESCRIPTION: canonical_json(dataclasses.asdict(description)),
-        CARD: card_markdown(
-            env, reports, provenance, pictures=pictures, scenario=scenario, sight=option_set.view.sight
-        ).encode(),
-        **{f"{PICTURES}/{name}": content for name, content in pictures.items()},
     }
-    _restore(path, files, env)  # what could not be loaded is not saved
-    _require_replaceable(path, files, overwrite)
-    write_sealed(path, files, kind=FORMAT)
 
 
 def publish(
-    path: Path | str, option_set: OptionSet, env: AbstractEnv, *, key: PRNGKeyArray, num_starts: int = 64
+    path: Path | str,
+    option_set: OptionSet,
+    env: AbstractEnv,
+    *,
+    key: PRNGKeyArray,
+    scenario: str = "",
+    license: str = LICENSE,
+    overwrite: bool = False,
 ) -> None:
     """`save_option_set` with a card: every option is followed from states of random play, and what it does is told."""
+    reports, pictures = _looks(option_set, env, key)
+    told = {"pictures": pictures, "scenario": scenario, "license": license}
+    save_option_set(path, option_set, env, reports, provenance={}, **told, overwrite=overwrite)
+
+
+def push_option_set(
+    name: str,
+    option_set: OptionSet,
+    env: AbstractEnv,
+    *,
+    key: PRNGKeyArray,
+    scenario: str = "",
+    license: str = LICENSE,
+    private: bool = False,
+) -> str:
+    """Upload what `publish` would write; returns the name of the set at the commit that was made."""
+    reports, pictures = _looks(option_set, env, key)
+    told = {"pictures": pictures, "scenario": scenario, "license": license}
+    files = option_set_files(option_set, env, reports, provenance={}, **told, place=str(HubName.parse(name)))
+    restore_option_set(name, files, env)  # what could not be loaded is not shared
+    return OPTION_SETS.push(name, files, private=private)
+
+
+def _looks(
+    option_set: OptionSet, env: AbstractEnv, key: PRNGKeyArray, num_starts: int = 64
+) -> tuple[tuple[OptionReport, ...], dict[str, bytes]]:
+    """What options do from states of random play, in numbers and pictures."""
     from cooptions.options.sharing.pictures import card_pictures  # late: it imports Matplotlib
 
     begun = collect_starts(env, num_starts, START_STEPS, key=key)
-    save_option_set(
-        path,
-        option_set,
-        env,
-        report_options(env, option_set, begun, key=key),
-        provenance={},
-        pictures=card_pictures(env, option_set, begun, key=key),
-    )
+    reports = report_options(env, option_set, begun, key=key)
+    return tuple(reports), card_pictures(env, option_set, begun, key=key)
 
 
 def load_option_set(path: Path | str, env: AbstractEnv) -> OptionSet:
     """The options in a directory, if it is whole and they fit this environment. Of a run, its only set.
 
-    Loading runs no code from the directory.
+    `hf://owner/name` or `hf://owner/name@revision` loads a set from the Hugging Face Hub. Loading runs no code of the
+    set's.
 
         options.save("my-options", env)
         again = co.load_options("my-options", env)
     """
-    path = find_option_set(path)
-    return _restore(path, read_sealed(path, kind=FORMAT), env)
+    place = find_option_set(path)
+    return restore_option_set(place, OPTION_SETS.read(place), env)
 
 
 def load_reports(path: Path | str) -> tuple[OptionReport, ...]:
-    """What the options in a directory do, without their environment."""
-    path = find_option_set(path)
-    return _describe(path, read_sealed(path, kind=FORMAT)).reports
+    """What the options in a directory or on the hub do, without their environment."""
+    place = find_option_set(path)
+    return describe(place, OPTION_SETS.read(place)).reports
 
 
-def find_option_set(path: Path | str) -> Path:
-    """The option set of a run directory, if it has one and no more; any other path as it is."""
+def find_option_set(path: Path | str) -> Path | str:
+    """The option set of a run directory, if it has one and no more; any other path, or name on the hub, as it is."""
+    if is_hub_name(path):
+        return str(HubName.parse(path))
     path = Path(path)
     folder = path / SETS
     if (path / DESCRIPTION).exists() or not folder.is_dir():
@@ -201,77 +255,45 @@ def find_option_set(path: Path | str) -> Path:
     return Path(sets[0])
 
 
-def _restore(path: Path, files: Mapping[str, bytes], env: AbstractEnv) -> OptionSet:
+def restore_option_set(place: Place, files: Mapping[str, bytes], env: AbstractEnv) -> OptionSet:
     """The option set that files describe, after every check that can be made without running it."""
-    description = _describe(path, files)
+    description = describe(place, files)
     sight = cast(Sight, description.sight)
-    require_same(path, description.environment, fingerprint(env, sight))
+    require_same(place, description.environment, fingerprint(env, sight))
     for option in description.options:
         if len(option.members) != env.num_agents:
             raise ArtifactError(
-                f"{path / DESCRIPTION}: option {option.name}: {len(option.members)} members of {env.num_agents} agents"
+                f"{place}/{DESCRIPTION}: option {option.name}: {len(option.members)} members of {env.num_agents} agents"
             )
     view = View.of(env, sight)
+    like = _expected(description, env, view)
     return OptionSet(
         **{name: getattr(description, name) for name in KEPT},
-        network=_networks(path, files, description, env, view),
+        network=read_tree(f"{place}/{POLICIES}", files[POLICIES], like, of="the described network"),
         config=description.network,
         view=view,
-        primitives=_primitives(path, description, env),
+        primitives=_primitives(place, description, env),
     )
 
 
-def _primitives(path: Path, description: Description, env: AbstractEnv) -> Primitives:
+def _primitives(place: Place, description: Description, env: AbstractEnv) -> Primitives:
     """The set's actions in the environment, which must have them all."""
     here, there = env.action_names, description.actions
     same = there == here if description.sight == "observation" else set(there) <= set(here)
     if not same or here[env.noop] not in there:
-        raise ArtifactError(f"{path}: made for other actions: {shown(list(there))} there, {shown(list(here))} here")
+        raise ArtifactError(f"{place}: made for other actions: {shown(list(there))} there, {shown(list(here))} here")
     return Primitives.of(env, there)
 
 
-def _describe(path: Path, files: Mapping[str, bytes]) -> Description:
-    for name in (POLICIES, DESCRIPTION, CARD):
-        if name not in files:
-            raise ArtifactError(f"{path}: no {name}: not an option set")
-    for name in set(files) - {POLICIES, DESCRIPTION, CARD}:
-        if not name.startswith(f"{PICTURES}/"):
-            raise ArtifactError(f"{path / name}: no file of an option set; remove it and its entry in the manifest")
-    file = path / DESCRIPTION
-    if len(files[DESCRIPTION]) > LARGEST_DESCRIPTION:
-        raise ArtifactError(
-            f"{file}: {len(files[DESCRIPTION])} bytes, more than the {LARGEST_DESCRIPTION} there may be"
-        )
+def describe(place: Place, files: Mapping[str, bytes]) -> Description:
+    """What a set's files say of it, every value of its type."""
+    file, content = f"{place}/{DESCRIPTION}", files[DESCRIPTION]
+    if len(content) > LARGEST_DESCRIPTION:
+        raise ArtifactError(f"{file}: {len(content)} bytes, more than the {LARGEST_DESCRIPTION} there may be")
     try:
-        return read_typed(Description, parse_json(file, files[DESCRIPTION]), f"{file}: description")
+        return read_typed(Description, parse_object(file, content), f"{file}: description")
     except ConfigError as error:
         raise ArtifactError(f"{file}: {error}") from None
-
-
-def _networks(
-    path: Path, files: Mapping[str, bytes], description: Description, env: AbstractEnv, view: View
-) -> Network:
-    """The weights, if they are those of the described networks and all finite."""
-    file = path / POLICIES
-    like = _expected(description, env, view)
-    try:
-        tensors = dict(deserialize(files[POLICIES]))
-    except SafetensorError as error:
-        raise ArtifactError(f"{file}: not a safetensors file: {shown(str(error))}") from None
-    shapes = {name: leaf.shape for name, leaf in named_leaves(like)}
-    for name in sorted(set(shapes) ^ set(tensors)):
-        problem = "missing" if name in shapes else "not of the described network"
-        raise ArtifactError(f"{file}: {shown(name)} is {problem}")
-    arrays = {}
-    for name, shape in shapes.items():
-        tensor = tensors[name]
-        if tensor["dtype"] != "F32" or tuple(tensor["shape"]) != shape:
-            there = f"{tensor['dtype']} {shown(tensor['shape'])}"
-            raise ArtifactError(f"{file}: {name} is {there}, expected F32 {list(shape)} for these options")
-        arrays[name] = np.frombuffer(tensor["data"], "<f4").reshape(shape)
-        if not np.isfinite(arrays[name]).all():
-            raise ArtifactError(f"{file}: {name} is not finite: training diverged, or the file is not as it was made")
-    return fill(like, arrays)
 
 
 def _expected(description: Description, env: AbstractEnv, view: View) -> Network:
@@ -282,26 +304,18 @@ def _expected(description: Description, env: AbstractEnv, view: View) -> Network
     return jax.eval_shape(jax.vmap(lambda key: init(key=key)), keys)
 
 
-def _require_replaceable(path: Path, files: Mapping[str, bytes], overwrite: bool) -> None:
-    """Refuse to replace other options unless told, and what is no option set in any case."""
-    present = entries(path) if path.exists() else set()
-    if not present:
-        return
-    if overwrite:
-        ours = {POLICIES, DESCRIPTION, CARD, MANIFEST}
-        foreign = sorted(name for name in present - ours if not name.startswith(f"{PICTURES}/"))
-        if foreign:
-            raise ArtifactError(f"{path}: not overwritten: {shown(foreign[0])} is no file of an option set")
-        return
-    try:
-        there = read_sealed(path, kind=FORMAT)
-    except ArtifactError as error:
-        raise ArtifactError(f"{error}; not overwritten: save elsewhere, or pass overwrite=True") from None
-    if _identity(path, there) != _identity(path, files):
-        raise ArtifactError(f"{path}: holds another option set; save elsewhere, or pass overwrite=True")
-
-
-def _identity(path: Path, files: Mapping[str, bytes]) -> tuple[bytes, Json]:
+def _identity(place: Place, files: Mapping[str, bytes]) -> tuple[bytes, Json]:
     """What makes an option set this one: not who made it when, nor what was measured."""
-    value = parse_json(path / DESCRIPTION, files.get(DESCRIPTION, b"{}"))
+    value = parse_object(f"{place}/{DESCRIPTION}", files.get(DESCRIPTION, b"{}"))
     return files.get(POLICIES, b""), {k: v for k, v in value.items() if k not in ("provenance", "reports")}
+
+
+OPTION_SETS = FolderKind(
+    format=FORMAT,
+    noun="option set",
+    article="an",
+    files=(POLICIES, DESCRIPTION, CARD),
+    folders=(PICTURES,),
+    identity=_identity,
+)
+"""How option sets are kept and shared."""

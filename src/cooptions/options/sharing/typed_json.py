@@ -5,7 +5,7 @@ import types
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cooptions.errors import ArtifactError
-from cooptions.options.sharing.sealed import shown
+from cooptions.files import shown
 
 LONGEST_TEXT = 1000
 LARGEST_EXACT = 2**53
