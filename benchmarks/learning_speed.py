@@ -1,4 +1,4 @@
-"""Our IQL against JaxMARL's own scripts, with and without joint options, and our PPO: what an update takes, learning
+"""Our IQL against JaxMARL's own scripts, with and without joint options, our PQN and PPO: what an update takes, learning
 included.
 
     python -m benchmarks.learning_speed --baselines DIR > learning_speed.json
@@ -169,8 +169,8 @@ def ours_with_options(
     return compile_ours(config, MacroConfig().around(task.env, made, foresight=config.intra_option), arguments)
 
 
-def ours_by_ppo(task: Task, arguments: Arguments, *, method: str) -> Contestant:
-    """PPO, with primitives alone."""
+def ours_by(task: Task, arguments: Arguments, *, method: str) -> Contestant:
+    """Another learner, with primitives alone."""
     return compile_ours(TEAM_LEARNERS[method][task.env.shows_pictures], task.env, arguments)
 
 
@@ -321,8 +321,7 @@ CONTESTANTS: dict[str, Callable[[Task, Arguments], Contestant]] = {
     "ours+options": ours_with_options,
     "ours+observing-options": partial(ours_with_options, sight="observation"),
     "ours+valued-options": partial(ours_with_options, valued=True),
-    "ippo": partial(ours_by_ppo, method="ippo"),
-    "mappo": partial(ours_by_ppo, method="mappo"),
+    **{method: partial(ours_by, method=method) for method in ("pqn", "ippo", "mappo")},
     "jaxmarl": jaxmarl,
     "jaxmarl+jumanji-starts": jaxmarl_with_jumanji_starts,
 }
