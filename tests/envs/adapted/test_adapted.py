@@ -1,6 +1,8 @@
 """Every environment of another library that has a name: what it declares is what it does, and the chain runs on it."""
 
+import dataclasses
 from dataclasses import replace
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -109,6 +111,23 @@ def test_it_is_drawn(played):
     ground = floor(env)
     assert ground is not None
     assert len({env.features[axis].name for axis in (ground.row, ground.column)}) == 2
+
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "environments.md").read_text().splitlines()
+
+
+def test_the_guide_tells_its_features_scores_and_fields(played):
+    family, env, *_ = played
+    form = families()[family].form or family
+    row = next(line for line in GUIDE if line.startswith(f"| `{form}` |"))
+    for name in (*(feature.name for feature in env.features), *env.score_names):
+        assert f"`{name}`" in row
+    fields = next(
+        line for line in GUIDE if line.startswith((f"| `{family}` |", f"| `{family.partition('-')[0]}-...` |"))
+    )
+    for field in dataclasses.fields(env):
+        if f"<{field.name}>" not in families()[family].pattern:
+            assert f"`{field.name}={field.default}`" in fields
 
 
 @pytest.mark.parametrize(
