@@ -16,7 +16,5 @@ def test_wrong_fields_are_named(fields, message):
         RobotWarehouse(**fields)
 
 
-@pytest.mark.parametrize(("requests", "shown"), [(0, 3), (5, 5)])
-def test_one_shelf_is_requested_for_each_robot_by_default(requests, shown):
-    env = RobotWarehouse(num_agents=3, column_height=2, requests=requests)
-    assert env.env.env.request_queue_size == shown
+def test_one_shelf_is_requested_for_each_robot_by_default():
+    assert RobotWarehouse(num_agents=3, column_height=2).env.env.request_queue_size == 3

@@ -2,9 +2,9 @@ from types import SimpleNamespace
 
 import jax.numpy as jnp
 import pytest
-from jaxmarl.environments.smax.smax_env import MAP_NAME_TO_SCENARIO
+from jaxmarl.environments.smax.smax_env import MAP_NAME_TO_SCENARIO, SMAX
 
-from cooptions.envs.adapted.smax import MOVES, Smax, _is_over, _scores
+from cooptions.envs.adapted.smax import MOVES, _is_over, _scores
 from cooptions.envs.names import families
 
 
@@ -30,6 +30,6 @@ def test_a_battle_is_won_by_who_is_left(alive, scores, over):
 
 def test_moves_are_those_of_smax():
     """Its actions are turned by 45 degrees on the way; here is where each of them leads."""
-    moves, _ = Smax().env.env._env._decode_discrete_actions(jnp.arange(5))
+    moves, _ = SMAX()._decode_discrete_actions(jnp.arange(5))
     named = {"stop": (0, 0), "x+1": (1, 0), "x-1": (-1, 0), "y+1": (0, 1), "y-1": (0, -1)}
     assert [tuple(move) for move in jnp.round(moves, 3).astype(int).tolist()] == [named[name] for name in MOVES]

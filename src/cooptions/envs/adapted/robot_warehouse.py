@@ -29,7 +29,7 @@ class RobotWarehouse(AbstractScenario):
     """
 
     pattern: ClassVar[str] = r"(?P<size>tiny|small|medium|large)-(?P<num_agents>\d+)p"
-    form: ClassVar[str] = "rware-SIZE-Pp with SIZE tiny, small, medium or large"
+    form: ClassVar[str] = "rware-SIZE-Pp"
     examples: ClassVar[tuple[str, ...]] = ("rware-tiny-2p", "rware-tiny-4p", "rware-small-4p")
 
     size: Size = "tiny"
