@@ -1,5 +1,6 @@
 """Every test runs with shapes and types checked at run time."""
 
+import gc
 import os
 
 # Four devices for the tests of sharding; most of the suite's time is compilation, so that is made quick, not thorough.
@@ -16,6 +17,8 @@ install_import_hook("cooptions", "beartype.beartype")
 
 import jax  # noqa: E402 (after the hook)
 import pytest  # noqa: E402
+
+gc.set_threshold(10_000)  # compilation makes little garbage: a twelfth of the time went into looking for it
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from cooptions.options.sharing.storage import load_option_set as load_options
     from cooptions.options.train import OptionsConfig as OptionsConfig
     from cooptions.options.train import train_options as train_options
+    from cooptions.plots.exported import to_pettingzoo as to_pettingzoo
     from cooptions.runs.team import LearnedTeam as LearnedTeam
     from cooptions.runs.team import compare_teams as compare
     from cooptions.runs.team import ippo as ippo
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from cooptions.runs.team import learn as learn
     from cooptions.runs.team import load_team as load_team
     from cooptions.runs.team import mappo as mappo
+    from cooptions.runs.team import pqn as pqn
     from cooptions.runs.team import vdn as vdn
 
 _WHERE = {
@@ -61,6 +63,7 @@ _WHERE = {
     "FromJaxMARL": "envs.adapters.jaxmarl",
     "FromJumanji": "envs.adapters.jumanji",
     "to_jaxmarl": "envs.adapters.to_jaxmarl:ToJaxMARL",
+    "to_pettingzoo": "plots.exported",
     # discovery
     "walk": "discovery.walks",
     "discover": "discovery.discovered",
@@ -84,6 +87,7 @@ _WHERE = {
     "learn": "runs.team",
     "iql": "runs.team",
     "vdn": "runs.team",
+    "pqn": "runs.team",
     "ippo": "runs.team",
     "mappo": "runs.team",
     "LearnedTeam": "runs.team",

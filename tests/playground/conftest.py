@@ -3,6 +3,7 @@
 import pytest
 from playground_scenes import Made, find, save_run, scene_of
 
+from cooptions.discovery.representations.raw import RawJoint
 from cooptions.playground.library import Library
 
 
@@ -27,6 +28,12 @@ def grid_scene(found):
 @pytest.fixture(scope="session")
 def kitchen_scene():
     return scene_of("overcooked-cramped_room", find("overcooked-cramped_room"))
+
+
+@pytest.fixture(scope="session")
+def joint_scene():
+    """Its z is no sum over agents."""
+    return scene_of("grid-3x3-2p", find("grid-3x3-2p", RawJoint()))
 
 
 @pytest.fixture(scope="session")

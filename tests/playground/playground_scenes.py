@@ -25,6 +25,7 @@ from cooptions.runs.directory import open_run
 from cooptions.runs.presets import learning
 from cooptions.runs.run import Run
 from cooptions.runs.stages import stage_configs
+from cooptions.runs.team import LearnedTeam
 
 QUICK = Hit(steps=300, hidden=(16,), batch=128)
 FEW = Nystrom(num_eigenfunctions=2, num_landmarks=30)
@@ -35,10 +36,10 @@ FORAGING, GRID, KITCHEN = range(3)
 """The scenes of the library, by number."""
 
 
-def find(scenario):
+def find(scenario, representation=QUICK):
     """What a short walk tells."""
     walk = co.walk(make_env(scenario), transitions=TRANSITIONS, num_envs=20, key=jax.random.key(0))
-    return co.discover(walk, QUICK, FEW, key=jax.random.key(1))
+    return co.discover(walk, representation, FEW, key=jax.random.key(1))
 
 
 def untrained_networks(env):
@@ -66,6 +67,16 @@ def scene_of(scenario, found):
     env = make_env(scenario)
     board = Board.of(env)
     return Scene(env, board, Lens(found, board), untrained_options(env), None)
+
+
+def with_team(scene):
+    """The scene, with a team that has learned nothing yet, and may vote for the scene's options."""
+    task = co.MacroEnv(scene.env, scene.options)
+    config = learning("iql", scene.env, "hit", MacroConfig()).learner
+    learner = replace(config, num_envs=1, capacity=400, rollout=10, batch=4, network=replace(TINY, channels=(4, 4, 4)))
+    built = learner.build()
+    policy = built.policy(built.init(task, key=jax.random.key(6)))
+    return replace(scene, team=LearnedTeam(task, learner, policy, ()))
 
 
 def save_run(path, found):

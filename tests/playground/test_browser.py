@@ -188,9 +188,11 @@ def test_every_control_has_a_name_and_tabs_have_arrows(address, visit):
     assert page.locator("#tab-options").get_attribute("aria-selected") == "true"
 
 
-def test_an_exported_page_answers_as_the_server_does(run_path, library, visit, tmp_path):
-    scene = library.scene(FORAGING)
+@pytest.mark.parametrize("kind", ["sums", "joint"])
+def test_an_exported_page_answers_as_the_server_does(kind, library, joint_scene, visit, tmp_path):
+    scene = {"sums": library.scene(FORAGING), "joint": joint_scene}[kind]
     told = export(scene, library.describe()[0], tmp_path / "page.html")
+    assert f'"kind":"{kind}"' in (tmp_path / "page.html").read_text()
     assert "Options play from these starts only" in told[1]
     page = visit((tmp_path / "page.html").as_uri())
     count = looks(page)

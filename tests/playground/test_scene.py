@@ -5,6 +5,7 @@ import itertools
 import jax
 import numpy as np
 import pytest
+from playground_scenes import untrained_options, with_team
 
 from cooptions.envs.names import scenario_names
 from cooptions.envs.scenarios import make_env
@@ -102,6 +103,17 @@ def test_the_episode_of_a_team_is_told_step_by_step(library):
     assert {vote for step in steps[:-1] for vote in step["votes"]} <= names | {""}
     for step in steps[:-1]:
         assert all(bool(vote) != bool(action) for vote, action in zip(step["votes"], step["actions"], strict=True))
+
+
+def test_cooks_that_learned_are_told_step_by_step():
+    kitchen = make_env("overcooked-cramped_room,time_limit=15")
+    scene = with_team(Scene(kitchen, Board.of(kitchen), None, untrained_options(kitchen), None))
+    episode = scene.episode(1)
+    assert len(episode["steps"]) == len(episode["scenery"]["picture"]) == 16
+    for step in episode["steps"][:-1]:
+        assert [bool(vote) for vote in step["votes"]] == [not action for action in step["actions"]]
+    drawn = np.array([step["states"] for step in episode["steps"]], np.float32)
+    assert all(jax.tree.all(jax.tree.map(np.isfinite, scene.board.place(cook))) for cook in drawn.reshape(-1, 4))
 
 
 @pytest.mark.parametrize("scenario", ["overcooked-forced_coord", "grid-4x5-2p,types=12", PROBE])

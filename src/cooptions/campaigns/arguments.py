@@ -46,7 +46,8 @@ class CampaignArguments:
     """Where scores and pictures are kept, instead of the file's place. Seeds that are found here are not made again."""
     speed: Path = Path("results/speed")
     """Where measured speeds are, for the estimate."""
-
+    track: str = "none"
+    """Where to watch training besides the terminal: tensorboard or wandb (`pip install 'cooptions[track]'`)."""
     trust: bool = False
     """Import code that the file names, such as an environment of your own (`module:attribute`)."""
 

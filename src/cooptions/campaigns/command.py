@@ -24,6 +24,7 @@ from cooptions.campaigns.tables import Evidence
 from cooptions.campaigns.work import Failures
 from cooptions.errors import CooptionsError, Interrupted
 from cooptions.plots.curves import Style, method_styles
+from cooptions.training.tracking import open_tracker
 
 
 def campaign(arguments: CampaignArguments, console: Console) -> None:
@@ -32,6 +33,8 @@ def campaign(arguments: CampaignArguments, console: Console) -> None:
     if arguments.report:
         report(whole, console)
         return
+    with open_tracker(arguments.track, whole.runs, {}):  # refuses what is unknown or not installed; writes nothing yet
+        pass
     chosen = whole.only(arguments.lineups, arguments.methods, arguments.scenarios)
     finish_groups(whole.runs, trust=arguments.trust)
     plan = plan_of(chosen, arguments)
@@ -88,7 +91,7 @@ def execute(plan: Plan, chosen: Campaign, arguments: CampaignArguments, keep: Ke
     if not todo:
         return {}
     watch = Watch(plan.rows, plan.missing, console, chosen.runs / "logs", is_live=console.is_terminal)
-    site = Site(chosen.runs, console, keep, watch)
+    site = Site(chosen.runs, console, keep, watch, arguments.track)
     with watch:
         return executor(arguments, site).run(todo)
 

@@ -10,7 +10,6 @@ from rich.text import Text
 from cooptions.cli import say
 from cooptions.cli.compilation import keep_compiled
 from cooptions.cli.configured import FORMS
-from cooptions.errors import require
 from cooptions.figures.draw import draw, drawable
 from cooptions.files import encode
 from cooptions.options.report import rich_table as option_table
@@ -23,7 +22,7 @@ from cooptions.runs.run import Run
 from cooptions.scores.comparison import compare
 from cooptions.scores.comparison import rich_table as score_table
 from cooptions.training.progress import Progress
-from cooptions.training.tracking import TRACKERS, open_tracker
+from cooptions.training.tracking import open_tracker
 
 PRODUCTS: dict[str, Callable[[Run], Table]] = {
     "options": lambda run: option_table(write_option_sets(run)[0]),
@@ -34,11 +33,10 @@ PRODUCTS: dict[str, Callable[[Run], Table]] = {
 
 def fill(command: str, config: Config, out: Path, *, track: str, cache: bool) -> None:
     """Make what is missing up to the last stage of a command, then show a table and the pictures."""
-    require(track in TRACKERS, f"track must be one of {', '.join(TRACKERS)}, not {track!r}")
     keep_compiled(cache)
     until = FORMS[command].stage
     with (
-        open_tracker(track, out, encode(config)) as tracker,  # pyright: ignore[reportArgumentType]
+        open_tracker(track, out, encode(config)) as tracker,
         Run.open(config, out, until, Progress(Console(), tracker)) as run,
     ):
         write_recipe(out, config, "run" if command == "options" else command)

@@ -1,7 +1,7 @@
 """Environments around others: what they have in common with the one inside."""
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import numpy as np
@@ -78,9 +78,20 @@ class AbstractWrapper(eqx.Module, AbstractAlike[State]):
     def agent_states(self, state: State) -> Float[Array, "agent feature"]:
         return self.env.agent_states(state)
 
+    def inner_state(self, state: Any) -> Any:
+        """The state of the environment inside, by default the field `inner`."""
+        return state.inner
+
 
 def innermost(env: AbstractEnv) -> AbstractEnv:
     """The environment inside all wrappers."""
     while isinstance(env, AbstractWrapper):
         env = env.env
     return env
+
+
+def innermost_state(env: AbstractEnv, state: Any) -> Any:
+    """The state of the environment inside all wrappers."""
+    while isinstance(env, AbstractWrapper):
+        env, state = env.env, env.inner_state(state)
+    return state

@@ -16,6 +16,7 @@ from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages, policy_losses, standardise, value_losses, weighted_mean
 from cooptions.learners.base import LEARNERS, AbstractLearner, LearnerConfig
 from cooptions.learners.exploration import draw_together, follow
+from cooptions.learners.minibatches import minibatches
 from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_team
 from cooptions.learners.option_credit import Merit, MeritConfig
 from cooptions.training.loop import Metrics
@@ -274,10 +275,7 @@ class Ppo(AbstractLearner[PpoState]):
             critic, critic_optimiser = self._improve(networks.critic, gradient.critic, optimiser.critic)
             return (Both(actor, critic), Both(actor_optimiser, critic_optimiser)), metrics
 
-        orders = jax.vmap(lambda key: jax.random.permutation(key, config.num_envs))(
-            jax.random.split(key, config.epochs)
-        )
-        parts = orders.reshape(config.epochs * config.minibatches, -1)
+        parts = minibatches(config.num_envs, config.epochs, config.minibatches, key=key)
         (networks, optimiser), metrics = jax.lax.scan(descend, (state.networks, state.optimiser), parts)
         state = eqx.tree_at(lambda s: (s.networks, s.optimiser), state, (networks, optimiser))
         return state, jax.tree.map(jnp.mean, metrics)

@@ -341,6 +341,9 @@ class SmdpEnv(AbstractWrapper[MacroState]):
         macro = MacroStep(state.active, steps, option, choice, nothing, nothing, self.env.free_choices(state))
         return state, dataclasses.replace(timestep, macro=macro)
 
+    def inner_state(self, state: MacroState) -> MacroState:
+        return state
+
     def _join(self, so_far: TimeStep, timestep: TimeStep) -> TimeStep:
         """One time step for both: a step that came after others is worth less."""
         weight = self.gamma * so_far.discount

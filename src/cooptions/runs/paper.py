@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from cooptions.discovery.laplacian.allo import Allo
 from cooptions.discovery.laplacian.kronecker import Kronecker
@@ -16,9 +16,12 @@ from cooptions.discovery.representations.scalar import Scalar
 from cooptions.learners.base import LearnerConfig
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.ppo import PpoConfig
+from cooptions.learners.pqn import PqnConfig
 from cooptions.learners.q_learning import QConfig
+from cooptions.learners.values import ValueConfig
 from cooptions.runs.config import Config
 
+Valued = TypeVar("Valued", bound=ValueConfig)
 Parts = dict[str, Any]
 """Fields of a configuration, and what they become."""
 
@@ -56,6 +59,18 @@ _PPO_FOR_PICTURES = PpoConfig(
 )
 
 
+_PQN = PqnConfig(steps=20_000_000, epsilon_evaluation=0.05)
+_PQN_FOR_PICTURES = PqnConfig(
+    steps=10_000_000,
+    num_envs=64,
+    rollout=16,
+    minibatches=8,
+    max_gradient_norm=10.0,
+    trace=0.5,
+    network=NetworkConfig(hidden=(128, 128), channels=(32, 32, 32), shared=True, normalised=True),
+)
+
+
 def apart(learner: QConfig) -> QConfig:
     """The same with a network for each agent."""
     return replace(learner, network=replace(learner.network, shared=False))
@@ -66,7 +81,7 @@ def normalised(learner: QConfig) -> QConfig:
     return replace(learner, network=replace(learner.network, normalised=True))
 
 
-def summed(learner: QConfig) -> QConfig:
+def summed(learner: Valued) -> Valued:
     """The same by the sum of the agents' values: VDN."""
     return replace(learner, mixer="sum")
 
@@ -78,6 +93,8 @@ TEAM_LEARNERS: dict[str, tuple[LearnerConfig, LearnerConfig]] = {
     "vdn-ns": (apart(summed(IQL)), apart(summed(IQL_FOR_PICTURES))),
     "iql-ln": (normalised(IQL), normalised(IQL_FOR_PICTURES)),
     "vdn-ln": (normalised(summed(IQL)), normalised(summed(IQL_FOR_PICTURES))),
+    "pqn": (_PQN, _PQN_FOR_PICTURES),
+    "pqn-vdn": (summed(_PQN), summed(_PQN_FOR_PICTURES)),
     "ippo": (_PPO, _PPO_FOR_PICTURES),
     "mappo": (replace(_PPO, critic="joint"), replace(_PPO_FOR_PICTURES, critic="joint")),
 }

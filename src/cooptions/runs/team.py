@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from matplotlib.figure import Figure
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.wrapper import AbstractWrapper, innermost
+from cooptions.envs.wrapper import innermost, innermost_state
 from cooptions.errors import ArtifactError, require
 from cooptions.files import differences, fill, load_tree, save_tree
 from cooptions.learners.acting import leading_option
@@ -51,6 +51,16 @@ def vdn(**fields: Any) -> LearnerRecipe:
         team = co.learn(task, co.vdn(steps=1_000_000), key=key)
     """
     return LearnerRecipe("vdn", tuple(fields.items()))
+
+
+def pqn(**fields: Any) -> LearnerRecipe:
+    """Parallel Q-learning, without replay or target network; `fields` change its settings.
+
+    With `mixer="sum"` the team value is the sum of the agents' values.
+
+        team = co.learn(task, co.pqn(steps=1_000_000), key=key)
+    """
+    return LearnerRecipe("pqn", tuple(fields.items()))
 
 
 def ippo(**fields: Any) -> LearnerRecipe:
@@ -229,7 +239,7 @@ def play_episode(team: LearnedTeam, key: PRNGKeyArray) -> Episode:
     start_key, play_key = jax.random.split(key)
     state, timestep = _begin(env, start_key)
     memory = learner.init_memory(env, 1)
-    begun = inner_state(env, state), env.agent_states(state)
+    begun = innermost_state(env, state), env.agent_states(state)
     played: list[_Played] = []
     while not played or not (bool(played[-1].last) or len(played) >= LONGEST_EPISODE):
         time = jnp.int32(len(played))
@@ -263,14 +273,9 @@ def _go_on(
     memory, action = learner.act(policy, memory, one, (time == 0)[None], key=action_key)
     state, timestep = env.step(state, action[0], step_key)
     option = leading_option(jax.tree.map(lambda leaf: leaf[None], timestep))[0]
-    inner = inner_state(env, state)
+    inner = innermost_state(env, state)
     kept = _Played(inner, env.agent_states(state), action[0], timestep.reward, option, timestep.last)
     return memory, state, timestep, kept
-
-
-def inner_state(env: AbstractEnv, state: Any) -> Any:
-    """The state of the environment inside all wrappers."""
-    return inner_state(env.env, state.inner) if isinstance(env, AbstractWrapper) else state
 
 
 def option_names(env: AbstractEnv) -> dict[int, str]:

@@ -8,16 +8,13 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Num
 
 from cooptions.errors import ConfigError, require
 from cooptions.files import Json, write_bytes
-
-Track = Literal["none", "tensorboard", "wandb"]
-"""The names of the ways below, for the command line."""
 
 
 class AbstractTracker(abc.ABC):
@@ -153,7 +150,7 @@ TRACKERS: dict[str, Callable[[Path, Json], AbstractTracker]] = {
 
 
 @contextlib.contextmanager
-def open_tracker(name: Track, directory: Path, config: Json) -> Iterator[AbstractTracker]:
+def open_tracker(name: str, directory: Path, config: Json) -> Iterator[AbstractTracker]:
     """A tracker by name for a run directory, closed at the end; refused at once where its package is missing."""
     require(name in TRACKERS, f"track must be one of {', '.join(TRACKERS)}, not {name!r}")
     tracker = TRACKERS[name](directory, config)

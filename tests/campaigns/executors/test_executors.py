@@ -1,5 +1,7 @@
 """What every executor does alike: who waits for whom, what failed, what is kept."""
 
+from dataclasses import replace
+
 import pytest
 import works
 from places import blocks
@@ -31,3 +33,13 @@ def test_who_waits_what_fails_and_what_is_kept(name, site, tmp_path):
     told = site.told()
     assert told.index("failed: discover") < told.index("begun: learn") < told.index("done: learn")
     assert not list(tmp_path.glob("logs/*.json"))
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_every_job_is_shown_to_the_tracker(name, site, tmp_path):
+    tracked = replace(site.site, track="tensorboard")
+    todo = [Job(name, works.shows_its_loss, blocks(name)) for name in ("iql", "vdn")]
+    assert MAKE[name](tracked).run(todo) == {}
+    shown = {path.parent.relative_to(tmp_path) for path in tmp_path.rglob("events*")}
+    expected = {f"logs/{job}/tensorboard/learning/{series}" for job in ("iql", "vdn") for series in ("mean", "seed_0")}
+    assert {str(path) for path in shown} == expected

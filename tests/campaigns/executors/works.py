@@ -4,6 +4,8 @@ import os
 import signal
 import time
 
+import numpy as np
+
 from cooptions.campaigns.work import learn_blocks
 from cooptions.errors import Interrupted
 from cooptions.training.checkpoints import Checkpoints
@@ -21,6 +23,12 @@ def leaves_its_name(blocks, runs, progress):
 
 def fails_for_the_first(blocks, runs, progress):
     return {blocks[0]: "no such luck"}
+
+
+def shows_its_loss(blocks, runs, progress):
+    progress.tracker.begin("learning", [], 1)
+    progress.tracker.log(1, {"loss": np.array([0.5])})
+    return {}
 
 
 def dies(blocks, runs, progress):

@@ -15,6 +15,7 @@ from cooptions.campaigns.work import Failures
 from cooptions.errors import Interrupted
 from cooptions.training.loop import StopSignals
 from cooptions.training.progress import Progress
+from cooptions.training.tracking import open_tracker
 
 Keep = Callable[[Sequence[Block]], None]
 """What is done with blocks that were just made."""
@@ -29,6 +30,8 @@ class Site:
     console: Console
     keep: Keep
     watch: Watch
+    track: str = "none"
+    """Where else its metrics are shown."""
 
     def log(self, job: Job) -> Path:
         """Where a job writes what it has to say."""
@@ -127,13 +130,20 @@ def _stop_once(task: AbstractTask) -> None:
         task.stop()
 
 
-def do_job(job: Job, runs: Path, log: Path) -> Failures:
+def do_job(job: Job, runs: Path, log: Path, track: str) -> Failures:
     """A job, with what it says in a file and its progress beside it. This is what happens elsewhere."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a", buffering=1) as file:
         console = Console(file=file, width=120)
         try:
-            return job.work(job.blocks, runs, reporting(Progress(console), log))
+            return do_tracked(job, runs, log, track, console)
         except (Interrupted, KeyboardInterrupt) as stopped:
             console.print(f"stopped: {stopped}", markup=False)
             raise
+
+
+def do_tracked(job: Job, runs: Path, log: Path, track: str, console: Console) -> Failures:
+    """A job, shown on a console and to a tracker, which has a folder for each job beside the logs."""
+    blocks = {"blocks": [str(block) for block in job.blocks]}
+    with open_tracker(track, log.with_suffix(""), blocks) as tracker:
+        return job.work(job.blocks, runs, reporting(Progress(console, tracker), log))

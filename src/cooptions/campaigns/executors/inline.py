@@ -4,11 +4,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cooptions.campaigns.executors.base import AbstractExecutor, do_job
+from cooptions.campaigns.executors.base import AbstractExecutor, do_job, do_tracked
 from cooptions.campaigns.jobs import Job
-from cooptions.campaigns.live import reporting
 from cooptions.campaigns.work import Failures
-from cooptions.training.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -34,5 +32,5 @@ class Inline(AbstractExecutor):
     def _work(self, job: Job) -> Failures:
         log = self.site.log(job)
         if self.site.watch.is_live:  # the table has the terminal
-            return do_job(job, self.site.runs, log)
-        return job.work(job.blocks, self.site.runs, reporting(Progress(self.site.console), log))
+            return do_job(job, self.site.runs, log, self.site.track)
+        return do_tracked(job, self.site.runs, log, self.site.track, self.site.console)

@@ -63,7 +63,7 @@ class Processes(AbstractConcurrent):
         answer, end = connection.Pipe(duplex=False)
         watched, alive = connection.Pipe(duplex=False)
         log = self.site.log(job)
-        arguments = (job, self.site.runs, log, end, watched, sys.orig_argv)
+        arguments = (job, self.site.runs, log, self.site.track, end, watched, sys.orig_argv)
         process = get_context("spawn").Process(target=_do, args=arguments, daemon=True)
         process.start()
         end.close()  # so that an end of file is seen here when the process ends without an answer
@@ -79,6 +79,7 @@ def _do(
     job: Job,
     runs: Path,
     log: Path,
+    track: str,
     answer: connection.Connection,
     watched: connection.Connection,
     command: list[str],
@@ -89,7 +90,7 @@ def _do(
     sys.orig_argv = command
     with answer:
         try:
-            answer.send(do_job(job, runs, log))
+            answer.send(do_job(job, runs, log, track))
         except (Interrupted, KeyboardInterrupt):
             sys.exit(128 + signal.SIGINT)
 

@@ -105,7 +105,7 @@ class OnRay(AbstractConcurrent):
             "runtime_env": {"env_vars": {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **variables}},
         }
         task = self.ray.remote(_do).options(**options)
-        return RayTask(job, self.ray, task.remote(job, runs, log, sys.orig_argv), log)
+        return RayTask(job, self.ray, task.remote(job, runs, log, self.site.track, sys.orig_argv), log)
 
     def ended(self, tasks: Sequence[RayTask]) -> list[RayTask]:
         if not tasks:
@@ -114,11 +114,11 @@ class OnRay(AbstractConcurrent):
         return [task for task in tasks if task.reference in over]
 
 
-def _do(job: Job, runs: Path, log: Path, command: list[str]) -> Failures:
+def _do(job: Job, runs: Path, log: Path, track: str, command: list[str]) -> Failures:
     """What happens on the cluster."""
     sys.orig_argv = command
     wait_until_free(job.blocks, runs, LOCK_SECONDS)
-    return do_job(job, runs, log)
+    return do_job(job, runs, log, track)
 
 
 def _first_line(error: Exception) -> str:

@@ -1,16 +1,21 @@
 """How a learned n-distance z_f is compared with the exact spreads: order, and leaks between features."""
 
 import numpy as np
-import scipy.stats
 from jaxtyping import Float, Int, Real
 
 
 def spearman(left: Real[np.ndarray, " sample"], right: Real[np.ndarray, " sample"]) -> float:
     """Rank correlation with ties at mean rank; 0 where either side is constant."""
-    ranks = [scipy.stats.rankdata(side) for side in (left, right)]
+    ranks = [_ranks(side) for side in (left, right)]
     centred = [rank - rank.mean() for rank in ranks]
     scale = np.sqrt(np.prod([np.sum(rank**2) for rank in centred]))
     return float(centred[0] @ centred[1] / scale) if scale > 0.0 else 0.0
+
+
+def _ranks(values: Real[np.ndarray, " sample"]) -> Float[np.ndarray, " sample"]:
+    """From 1 on; equal values share the mean of theirs."""
+    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[place]
 
 
 def explained_r2(target: Real[np.ndarray, " sample"], own: Real[np.ndarray, " sample"], *, max_bins: int = 64) -> float:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, Shaped
 
+from cooptions.envs.adapters.entries import entries
 from cooptions.envs.adapters.quiet import quiet_import
 from cooptions.envs.base import AbstractEnv
 from cooptions.types import TimeStep
@@ -104,17 +105,7 @@ class ToJaxMARL(MultiAgentEnv):
 
     def _info(self, timestep: TimeStep, action: Int[Array, " agent"]) -> dict[str, Any]:
         # Per agent, because the scripts reshape or mask every entry as they do `returned_episode`.
-        entries = dict(zip(self.env.score_names, timestep.score, strict=True)) | {"discount": timestep.discount}
-        if timestep.macro is not None:
-            entries |= {"option": timestep.macro.active, "age": timestep.macro.age}
-        info: dict[str, Any] = {name: jnp.broadcast_to(value, self.num_agents) for name, value in entries.items()}
-        if timestep.macro is not None:
-            info["votes"] = self._votes(action)
+        info: dict[str, Any] = dict(entries(self.env, timestep, action))
         if self.env.shaping_horizon > 0:
             info["shaped_reward"] = self._to_all(timestep.shaped_reward)
         return info
-
-    def _votes(self, action: Int[Array, " agent"]) -> Int[Array, " agent"]:
-        """How many agents chose the same option."""
-        is_vote = action >= self.env.num_actions - self.env.num_options
-        return jnp.where(is_vote, (action[:, None] == action[None]).sum(axis=1), 0)

@@ -1,0 +1,149 @@
+"""Parallel Q-learning (PQN): many environments side by side, lambda-returns, and neither replay nor target network."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.errors import require
+from cooptions.learners.acting import Acting, Step
+from cooptions.learners.base import LEARNERS
+from cooptions.learners.exploration import state_value
+from cooptions.learners.minibatches import minibatches
+from cooptions.learners.networks import Network, NetworkConfig
+from cooptions.learners.option_credit import Merit
+from cooptions.learners.values import AbstractValueLearner, Tick, ValueConfig
+from cooptions.training.loop import Metrics
+
+
+@LEARNERS.register("pqn")
+@dataclass(frozen=True)
+class PqnConfig(ValueConfig):
+    """Hyperparameters of PQN. What keeps values from running away is the normalisation of layers."""
+
+    steps: int = 10_000_000
+    num_envs: int = 128
+    rollout: int = 32
+    learning_rate: float = 5e-4
+    anneal: bool = True
+    network: NetworkConfig = field(
+        default_factory=lambda: NetworkConfig(hidden=(128, 128), recurrent=True, shared=True, normalised=True)
+    )
+    epochs: int = 4
+    """How often an update goes through its rollout."""
+    minibatches: int = 4
+    """Gradient steps of an epoch, each on some of the environments."""
+    trace: float = 0.65
+    """The lambda of the returns: 0 trusts the values, 1 the rewards of the rollout."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_positive("epochs", "minibatches")
+        require(
+            self.num_envs % self.minibatches == 0,
+            f"minibatches must divide num_envs = {self.num_envs}, which {self.minibatches} does not",
+        )
+
+    def build(self) -> "Pqn":
+        return Pqn(self)
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        return self.optimiser_over(self.num_updates * self.epochs * self.minibatches)
+
+
+class PqnState(eqx.Module):
+    """Everything that changes during training."""
+
+    network: Network
+    optimiser: optax.OptState
+    team: Acting
+    merit: Merit
+    updates: Int[Array, ""]
+
+
+class Batch(eqx.Module):
+    """What a rollout gives to learn from: its ticks, and the one it leads to."""
+
+    ticks: Tick
+    later: Float[Array, "time env agent action"]
+    """The values after each step, by the network that acted."""
+    memory: Float[Array, "env agent memory"]
+    """What was remembered when the rollout began."""
+
+    def of(self, index: Int[Array, " part"]) -> "Batch":
+        """Some of the environments, with all that happened there."""
+        ticks, later = jax.tree.map(lambda leaf: leaf[:, index], (self.ticks, self.later))
+        return Batch(ticks, later, self.memory[index])
+
+
+@dataclass(frozen=True)
+class Pqn(AbstractValueLearner[PqnState]):
+    """PQN on any environment: its primitives, and joint options where it has them."""
+
+    config: PqnConfig
+
+    def init(self, data: AbstractEnv, *, key: PRNGKeyArray) -> PqnState:
+        config, env = self.config, data
+        network_key, env_key = jax.random.split(key)
+        network = self.init_values(env, key=network_key)
+        return PqnState(
+            network=network,
+            optimiser=config.optimiser.init(network),
+            team=Acting.begin(env, self.init_memory(env, config.num_envs), key=env_key),
+            merit=Merit.none(config.num_envs, env.num_options),
+            updates=jnp.int32(0),
+        )
+
+    def step(self, state: PqnState, data: AbstractEnv, *, key: PRNGKeyArray) -> tuple[PqnState, Metrics]:
+        """One update: a rollout, then a few passes over it."""
+        rollout_key, learn_key = jax.random.split(key)
+        team, ticks, merit, acted = self.explore(
+            data, state.network, state.team, state.merit, state.updates, key=rollout_key
+        )
+        batch = self.judge(state.network, state.team.memory, self._with_end(data, ticks, team))
+        network, optimiser, learned = self.learn(state.network, state.optimiser, batch, key=learn_key)
+        return PqnState(network, optimiser, team, merit, state.updates + 1), acted | learned
+
+    def policy(self, state: PqnState) -> Network:
+        return state.network
+
+    def judge(self, network: Network, memory: Float[Array, "env agent memory"], ticks: Tick) -> Batch:
+        """What the network that acted expects after each step."""
+        _, values = self.values(network, memory, ticks.observation, ticks.first)
+        return Batch(ticks, values[1:], memory)
+
+    def learn(
+        self, network: Network, optimiser: optax.OptState, batch: Batch, *, key: PRNGKeyArray
+    ) -> tuple[Network, optax.OptState, Metrics]:
+        """Gradient steps: in each epoch, every environment is in one minibatch. What the best choices are thought to be
+        worth is the metric `value`."""
+        config = self.config
+
+        def descend(carry: tuple[Network, Any], index: Int[Array, " part"]) -> tuple[tuple[Network, Any], Array]:
+            network, optimiser = carry
+            loss, gradient = jax.value_and_grad(self.loss)(network, batch.of(index))
+            updates, optimiser = config.optimiser.update(gradient, optimiser)
+            return (optax.apply_updates(network, updates), optimiser), loss
+
+        parts = minibatches(config.num_envs, config.epochs, config.minibatches, key=key)
+        (network, optimiser), losses = jax.lax.scan(descend, (network, optimiser), parts)
+        value = state_value(batch.later, batch.later, batch.ticks.choices[1:])
+        return network, optimiser, {"loss": losses.mean(), "value": value.mean()}
+
+    def loss(self, network: Network, batch: Batch) -> Float[Array, ""]:
+        """The squared errors to the lambda-returns."""
+        ticks = batch.ticks
+        _, values = self.values(network, batch.memory, ticks.observation[:-1], ticks.first[:-1])
+        return self.td_loss(values, batch.later, batch.later, ticks)
+
+    def _with_end(self, env: AbstractEnv, ticks: Tick, team: Acting) -> Tick:
+        """The ticks of a rollout and the one they lead to, where nothing was done yet."""
+        nothing = jnp.full(ticks.action.shape[1:], env.noop, jnp.int32)
+        end = self.tick(env, Step(team.timestep, team.first, nothing, team.timestep), jnp.int32(0))
+        return jax.tree.map(lambda before, last: jnp.concatenate([before, last[None]]), ticks, end)
