@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
-from cooptions.envs.scenarios import SCENARIOS, make_env
+from cooptions.envs.names import families
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ArtifactError, ConfigError, CooptionsError
 from cooptions.files import decode, encode, parse_json
 from cooptions.learners.networks import NetworkConfig
@@ -23,7 +24,7 @@ few = settings(
     max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
-NAMES = st.sampled_from([name for name in SCENARIOS if "overcooked" not in name])
+NAMES = st.sampled_from([*families()["lbf"].scenarios, *families()["grid"].scenarios])
 PIECES = st.sampled_from(
     ["-", ",", "=", "x", "p", "f", "coop", "map", "types", "task", "meet", "0", "1", "7", "", " ", "\n", "é"]
 )

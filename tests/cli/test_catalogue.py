@@ -1,10 +1,10 @@
 import pytest
 
-from cooptions.cli.catalogue import KINDS, TABLES, keys_of, names, require_scenario, scenarios
+from cooptions.cli.catalogue import KINDS, TABLES, keys_of, names, require_scenario
 from cooptions.discovery.laplacian.base import LAPLACIANS
 from cooptions.discovery.representations.base import REPRESENTATIONS
 from cooptions.envs.base import FAMILIES
-from cooptions.envs.scenarios import scenario_names
+from cooptions.envs.names import scenario_names
 from cooptions.errors import ConfigError
 from cooptions.figures.base import FIGURES
 from cooptions.learners.base import LEARNERS
@@ -39,12 +39,13 @@ def test_names_in_tables_are_those_of_the_code(kind):
     assert keys_of(*TABLES[kind]) == tuple(DICTIONARIES[kind])
 
 
-def test_scenarios_are_those_of_the_code():
-    assert scenarios() == scenario_names()
+def test_environments_are_told_with_the_form_of_their_scenarios():
     assert list(names()["scenarios"]) == list(scenario_names())
+    assert names()["environments"]["smax"].endswith("(SMAX, JaxMARL). Scenarios: smax-UNITS")
+    assert set(names()["environments"]) == set(FAMILIES.names())
 
 
-@pytest.mark.parametrize("name", [*scenarios(), *PRESETS, "lbf-5x5-2p-1f,coop=none", "mine:env", "overcooked-kitchen"])
+@pytest.mark.parametrize("name", [*scenario_names(), *PRESETS, "lbf-5x5-2p-1f,coop=none", "mine:env"])
 def test_names_that_may_be_scenarios_pass(name):
     require_scenario(name)
 
@@ -56,6 +57,8 @@ def test_names_that_may_be_scenarios_pass(name):
         ("qiuck", "quick"),
         ("gird-15x15-3p", "grid-15x15-3p"),
         ("overcooked-Cramped", "overcooked-cramped_room"),
+        ("overcooked-kitchen", "which is not of the form overcooked-LAYOUT"),
+        ("grid-5x5-2p,tsak=meet", "did you mean task"),
         ("probe-constnat", "probe-constant"),
     ],
 )

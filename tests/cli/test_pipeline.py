@@ -20,7 +20,7 @@ BRIEFLY = ["--learning.learner.steps", "640", "--learning.evaluations", "1", "--
         (["walk", "lbf-15x15-4p"], "did you mean lbf-15x15-4p-5f"),
         (["walk", "lbf-5x5-2p-3f"], "grid_size 5 is too small for 3 apples"),
         (["walk", "lbf-15x15-0p-3f"], "num_agents must be at least 1"),
-        (["walk", "overcooked-kitchen"], "layout"),
+        (["walk", "overcooked-kitchen"], "not of the form overcooked-LAYOUT"),
         (["walk", "quick", "--walk.transitions", "-5"], "walk.transitions must be at least 1, not -5"),
         (["walk", "quick", "--walk.features", "z"], "unknown feature 'z'"),
         (["walk", "quick", "--seeds", "0"], "seeds must be at least 1"),

@@ -10,14 +10,17 @@ from jaxtyping import Array, Int
 from rich.console import Console
 
 from cooptions.discovery.walks import (
+    Extent,
     Walk,
     WalkConfig,
     compact_dtype,
     index_futures,
+    require_in_range,
     sample_futures,
     sample_transitions,
     walk_seeds,
 )
+from cooptions.envs.grid import Grid
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError, Interrupted
 from cooptions.options.base import AbstractOptions, Option
@@ -201,3 +204,54 @@ def test_dtype_holds_every_value():
 def test_bad_fields_are_named(fields, named):
     with pytest.raises(ConfigError, match=named):
         WalkConfig(*fields)
+
+
+class Narrow(Grid):
+    """A grid whose first feature is declared too small, by which its values would be stored as others."""
+
+    @property
+    def features(self):
+        return Feature.coordinate("x", 3), Feature.coordinate("y", self.width)
+
+
+def test_a_walk_out_of_the_declared_range_is_refused_and_says_by_how_much():
+    message = "walk: feature x is declared to take whole numbers from 0 to 2, but took values from 0 to 4: declare"
+    with pytest.raises(ConfigError, match=message) as error:
+        walk_seeds(Narrow(5, 4, 2), WalkConfig(400, 8), KEYS)
+    assert "feature y" not in str(error.value)
+
+
+def test_features_that_are_not_kept_may_take_any_values():
+    walks = walk_seeds(Narrow(5, 4, 2), WalkConfig(80, 8, ("y",)), KEYS)
+    assert walks.states.shape == (2, 10, 8, 2, 1)
+
+
+@pytest.mark.parametrize(
+    ("feature", "values", "told"),
+    [
+        (Feature.continuous("x", -0.1, 0.1), [-0.1, 0.1], None),  # 0.1 is more than 0.1 in half the digits
+        (Feature.continuous("x", -0.1, 0.1), [0.0, 0.2], "numbers from -0.1 to 0.1, but took values from 0 to 0.2"),
+        (Feature.continuous("x", 0.0, 1.0), [0.0, np.nan], "took values from nan to nan"),
+        (Feature.coordinate("x", 3), [0.0, 2.0], None),
+        (Feature.coordinate("x", 3), [-1.0, 2.0], "whole numbers from 0 to 2, but took values from -1 to 2"),
+        (Feature.categorical("x", 3), [0.0, 1.5], "whole numbers from 0 to 2, but took values from 0 to 1.5"),
+    ],
+)
+def test_values_are_compared_with_what_a_feature_declares(feature, values, told):
+    extent = Extent.of(jnp.array(values)[:, None, None], np.ones((1, 1), bool))
+    if told is None:
+        require_in_range((feature,), extent)
+        return
+    with pytest.raises(ConfigError, match=told):
+        require_in_range((feature,), extent)
+
+
+def test_what_an_agent_lacks_is_not_looked_at():
+    states = jnp.array([[[1.0, 0.0], [2.0, 5.0]]])
+    extent = Extent.of(states, np.array([[True, False], [True, True]]))
+    assert [extent.low.tolist(), extent.high.tolist()] == [[1.0, 5.0], [2.0, 5.0]]
+
+
+def test_the_extent_of_many_is_that_of_all():
+    many = Extent(jnp.array([[[0.0], [2.0]]]), jnp.array([[[1.0], [3.0]]]), jnp.array([[[0.0], [0.5]]]))
+    assert [leaf.tolist() for leaf in jax.tree.leaves(many.whole())] == [[0.0], [3.0], [0.5]]

@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from cooptions.envs.names import scenario_names
 from cooptions.envs.overcooked import Overcooked
-from cooptions.envs.scenarios import make_env, scenario_names
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 
 KEY = jax.random.key(1)

@@ -14,7 +14,10 @@ from cooptions.types import Feature
 spread = make("MPE_simple_spread_v3")
 x, y = Feature.continuous("x", -2.0, 2.0), Feature.continuous("y", -2.0, 2.0)
 env = FromJaxMARL(
-    spread, features=(x, y), factorise=lambda state: state.p_pos[: spread.num_agents], ends_by_time_limit=True
+    spread,
+    features=(x, y),
+    factorise=lambda state: state.p_pos[: spread.num_agents].clip(-2.0, 2.0),
+    ends_by_time_limit=True,
 )
 """
 

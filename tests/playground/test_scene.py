@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from playground_scenes import untrained_options, with_team
 
-from cooptions.envs.scenarios import make_env, scenario_names
+from cooptions.envs.names import scenario_names
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 from cooptions.playground.board import Board
 from cooptions.playground.scene import Scene

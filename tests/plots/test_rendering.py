@@ -8,7 +8,7 @@ from jaxmarl.environments.mpe import SimpleSpreadMPE
 from PIL import Image, ImageSequence
 
 from cooptions.envs.adapters.jaxmarl import FromJaxMARL
-from cooptions.envs.grid import Grid, State
+from cooptions.envs.grid import State
 from cooptions.envs.overcooked import OBJECT_TO_INDEX, Overcooked
 from cooptions.envs.probe import ProbeState
 from cooptions.envs.scenarios import make_env
@@ -28,7 +28,8 @@ def grid_states(*positions):
 
 def cell(image, row, column, env, border=2):
     """The pixels of one cell of a framed grid."""
-    tile = tile_size(env.height, env.width) if isinstance(env, Grid) else tile_size(env.grid_size, env.grid_size)
+    shape = [env.grid_size] * 2 if hasattr(env, "grid_size") else [feature.size for feature in env.features[:2]]
+    tile = tile_size(*shape)
     return image[border:, border:][row * tile : (row + 1) * tile, column * tile : (column + 1) * tile]
 
 
@@ -216,6 +217,63 @@ def test_landmarks_of_an_adapter_are_drawn_below_agents():
     assert fingerprint(env) == fingerprint(bare), "options fit an environment however it is drawn"
     with pytest.raises(ConfigError, match=r"landmarks: returns shape \(2,\)"):
         FromJaxMARL(spread, **fields, landmarks=lambda state: state.p_pos[2])
+
+
+def warehouse_states(env, robots, shelves, requested):
+    states = blank(env, 1)
+    position = states.inner.agents.position
+    position.x[:], position.y[:] = np.transpose(robots)
+    shelf = states.inner.shelves
+    shelf.position.x[:], shelf.position.y[:] = np.transpose(shelves)
+    shelf.is_requested[:] = requested
+    return states
+
+
+def test_a_map_of_an_adapter_is_drawn_below_landmarks_and_agents():
+    env = make_env("rware-tiny-2p,column_height=2")
+    shelves = [[1, 1], [1, 2], [2, 1], [2, 2], [1, 7], [1, 8], [2, 7], [2, 8]]
+    image = frames(env, warehouse_states(env, [[0, 3], [4, 9]], shelves, np.arange(8) == 5))[0]
+    looks = {place: middle(cell(image, *place, env)) for place in [(0, 3), (4, 9), (0, 0), (1, 1), (1, 8), (4, 5)]}
+    assert looks[0, 3] == colours.agent_colour(0)
+    assert looks[4, 9] == colours.agent_colour(1)
+    assert looks[0, 0] == colours.FLOOR
+    assert looks[1, 1] == colours.MARK
+    assert looks[1, 8] == colours.LANDMARK, "a requested shelf"
+    assert looks[4, 5] == colours.GOAL
+    assert not has(cell(image, 1, 1, env), colours.LANDMARK), "shelves that nobody requests are no landmarks"
+
+
+def test_the_floor_of_an_adapter_is_what_all_episodes_have_in_common():
+    ground = floor(make_env("rware-tiny-2p,column_height=2"))
+    assert ground is not None
+    assert ground.picture is not None
+    assert not ground.walls.any()
+    maze = floor(make_env("cleaner-5x5-2p"))
+    assert maze is not None
+    assert maze.walls[1::2, 1::2].all()
+    assert not maze.walls[::2, ::2].any(), "walls elsewhere change from one episode to the next"
+
+
+def test_axes_of_an_adapter_turn_the_picture():
+    env = make_env("mpe-simple_spread-2p")
+    states = blank(env, 1)
+    states.inner.p_pos[:, :2] = [[-3, -3], [3, -3]]
+    image = frames(env, states)[0]
+    row, column = np.argwhere((image == np.array(colours.agent_colour(1), np.uint8)).all(axis=-1)).mean(axis=0)
+    assert row / image.shape[0] < 0.15
+    assert column / image.shape[1] > 0.85, "x runs to the right"
+    ground = floor(env)
+    assert ground is not None
+    assert (ground.row, ground.column) == (1, 0)
+
+
+def test_what_is_dead_is_no_landmark():
+    env = make_env("smax-3m")
+    states = blank(env, 2)
+    states.inner.state.unit_positions[:, 3:] = [[8.0, 4.0], [8.0, 16.0], [8.0, 28.0]]
+    states.inner.state.unit_alive[:, 3:] = [[True, True, True], [False, True, True]]
+    all_three, two = (frames(env, states) == np.array(colours.LANDMARK, np.uint8)).all(axis=-1).sum(axis=(1, 2))
+    assert two == pytest.approx(all_three * 2 / 3, rel=0.02)
 
 
 @pytest.mark.parametrize("scenario", ["grid-4x4-2p", "lbf-8x8-2p-2f", "overcooked-cramped_room", "probe-recall"])

@@ -1,13 +1,12 @@
 """Everything that has a name, read from the sources: a listing, or a mistyped name, must not wait for JAX."""
 
 import ast
-import re
 from functools import cache
 from pathlib import Path
 
 import cooptions
-from cooptions.envs.names import SCENARIOS, unknown_scenario
-from cooptions.errors import ConfigError, require
+from cooptions.envs.names import ENVIRONMENTS, families, family_of, scenario_names, summaries
+from cooptions.errors import ConfigError
 from cooptions.parts import Registry, nearest
 
 KINDS = {
@@ -16,7 +15,7 @@ KINDS = {
     "learners": Registry("learner", "cooptions.learners"),
     "option sources": Registry("option source", "cooptions.options"),
     "figures": Registry("figure", "cooptions.figures"),
-    "environments": Registry("environment", "cooptions.envs"),
+    "environments": ENVIRONMENTS,
 }
 """Parts by kind. These registries only read; those that parts register in are imported with the parts."""
 
@@ -33,12 +32,7 @@ def names() -> dict[str, dict[str, str]]:
     """Every name by kind, with what it is in a line where that is written."""
     found = {kind: registry.summaries() for kind, registry in KINDS.items()}
     tables = {kind: dict.fromkeys(keys_of(*place), "") for kind, place in TABLES.items()}
-    return {"scenarios": dict.fromkeys(scenarios(), ""), **tables, **found}
-
-
-def scenarios() -> tuple[str, ...]:
-    """Scenarios worth naming, and the probes."""
-    return (*SCENARIOS, *(name for name in KINDS["environments"].names() if name.startswith("probe-")))
+    return {"scenarios": dict.fromkeys(scenario_names(), ""), **tables, **found, "environments": summaries()}
 
 
 @cache
@@ -53,29 +47,10 @@ def keys_of(file: str, table: str) -> tuple[str, ...]:
 
 
 def require_scenario(name: str) -> None:
-    """Refuse a name that cannot be a preset or scenario; whether its options are right, its environment will say."""
-    if ":" in name or name in keys_of(*TABLES["presets"]):
-        return
-    stem = name.partition(",")[0]
-    registry = KINDS["environments"]
-    family = max((each for each in registry.names() if f"{stem}-".startswith(f"{each}-")), key=len, default=None)
-    require(family is not None, unknown_scenario(name, (*keys_of(*TABLES["presets"]), *scenarios())))
-    assert family is not None
-    pattern = _pattern(registry.entries[family].module, registry.entries[family].attribute)
-    fits = pattern is None or re.fullmatch(pattern, stem.removeprefix(family).removeprefix("-"))
-    require(bool(fits), unknown_scenario(name, scenarios()))
-
-
-def _pattern(module: str, attribute: str) -> str | None:
-    """The form of a family's scenarios, where its class says it."""
-    source = Path(cooptions.__file__).parent.joinpath(*module.split(".")[1:])
-    file = source / "__init__.py" if source.is_dir() else source.with_suffix(".py")
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ClassDef) and node.name == attribute:
-            for field in node.body:
-                if isinstance(field, ast.AnnAssign) and getattr(field.target, "id", "") == "pattern":
-                    return field.value.value if isinstance(field.value, ast.Constant) else None  # pyright: ignore
-    return None
+    """Refuse a name that cannot be a preset or scenario; what its fields are set to, its environment will judge."""
+    presets = keys_of(*TABLES["presets"])
+    if ":" not in name and name not in presets:
+        family_of(name, families(), presets)
 
 
 def require_name(kind: str, name: str) -> None:

@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, Key, PRNGKeyArray, Shaped
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners, advance, start, uniform_action
@@ -66,6 +66,26 @@ class Walk(eqx.Module):
     """The joint option each agent voted for, -1 for a primitive action; only where there are options."""
     team: Team | None = eqx.field(static=True, default=None)
     """Who walked, and which of their features were kept."""
+
+
+class Extent(eqx.Module):
+    """The least and the greatest value of every feature that a walk came upon, and how far from whole numbers."""
+
+    low: Float[Array | np.ndarray, "*batch feature"]
+    high: Float[Array | np.ndarray, "*batch feature"]
+    fraction: Float[Array | np.ndarray, "*batch feature"]
+
+    @classmethod
+    def of(cls, states: Float[Array, "env agent feature"], has: Bool[np.ndarray, "agent feature"]) -> "Extent":
+        """The extent of some states, without what agents lack."""
+        low = jnp.where(has, states, jnp.inf).min(axis=(0, 1))
+        high = jnp.where(has, states, -jnp.inf).max(axis=(0, 1))
+        return cls(low, high, jnp.where(has, jnp.abs(states - jnp.round(states)), 0.0).max(axis=(0, 1)))
+
+    def whole(self) -> "Extent":
+        """The extent of all in the batch."""
+        axes = tuple(range(self.low.ndim - 1))
+        return Extent(self.low.min(axis=axes), self.high.max(axis=axes), self.fraction.max(axis=axes))
 
 
 class Dataset(eqx.Module):
@@ -139,19 +159,37 @@ def walk_seeds(
     columns = kept_columns(env, config)
     require_room("walk", walk_bytes(env, config, len(keys)), "walk.transitions or seeds")
     chunk_steps = min(-(-num_steps // NUM_CHUNKS), max(1, CHUNK_TRANSITIONS // (config.num_envs * len(keys))))
-    chunks = []
+    chunks, extents = [], []
     with StopSignals("walk") as stop, (progress or Progress.silent()).stage("walk", config.transitions) as show:
         with show.compiling(), stop.uncut():
             runners = jax.block_until_ready(_start(env, config.num_envs, keys))
         for begun in range(0, num_steps, chunk_steps):
             length = min(chunk_steps, num_steps - begun)
-            runners, chunk = _walk_chunk(env, policy, columns, length, runners, keys, jnp.int32(begun))
+            runners, (chunk, extent) = _walk_chunk(env, policy, columns, length, runners, keys, jnp.int32(begun))
             chunks.append(jax.device_get(chunk))
+            extents.append(jax.device_get(extent.whole()))
             show.advance(length * config.num_envs, {})
             if stop.requested:
                 raise Interrupted("walk: stopped; a walk is made in one go: run the same command to begin it again")
+    team = Team.of(env, columns)
+    require_in_range(team.features, jax.tree.map(lambda *parts: np.stack(parts), *extents).whole())
     whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *chunks)
-    return dataclasses.replace(whole, team=Team.of(env, columns))
+    return dataclasses.replace(whole, team=team)
+
+
+def require_in_range(features: tuple[Feature, ...], extent: Extent) -> None:
+    """Refuse a walk on which a feature took values that it is not declared to have."""
+    outside = []
+    for feature, low, high, fraction in zip(features, extent.low, extent.high, extent.fraction, strict=True):
+        lies_within = np.float32(feature.low) <= low and high <= np.float32(feature.high)  # NaN lies nowhere
+        if not lies_within or (feature.discrete and fraction > 0):
+            kind = "whole numbers" if feature.discrete else "numbers"
+            outside.append(
+                f"feature {feature.name} is declared to take {kind} from {feature.low:g} to {feature.high:g}, "
+                f"but took values from {low:g} to {high:g}"
+            )
+    advice = "declare the range that it has, or clip it where the environment gives its agents' states"
+    require(not outside, f"walk: {'; '.join(outside)}: {advice}")
 
 
 def walk_bytes(env: AbstractEnv, config: WalkConfig, num_seeds: int) -> int:
@@ -175,20 +213,23 @@ def _walk_chunk(
     runners: Runners,
     keys: Key[Array, " seed"],
     begun: Array,
-) -> tuple[Runners, Walk]:
+) -> tuple[Runners, tuple[Walk, Extent]]:
     """Walk `length` steps, one seed after the other: side by side they would reset at every step."""
     dtype = compact_dtype(tuple(env.features[column] for column in columns))
-    observe = jax.vmap(lambda state: env.agent_states(state)[:, jnp.array(columns)].astype(dtype))
+    observe = jax.vmap(lambda state: env.agent_states(state)[:, jnp.array(columns)])
+    has = env.agent_features[:, list(columns)]
 
-    def one_seed(seed: tuple[Runners, PRNGKeyArray]) -> tuple[Runners, Walk]:
+    def one_seed(seed: tuple[Runners, PRNGKeyArray]) -> tuple[Runners, tuple[Walk, Extent]]:
         runners, key = seed
 
-        def step(runners: Runners, time: Array) -> tuple[Runners, Walk]:
+        def step(runners: Runners, time: Array) -> tuple[Runners, tuple[Walk, Extent]]:
             policy_key, step_key = jax.random.split(jax.random.fold_in(key, time))
             action = policy(runners.timestep, policy_key)
             outcome, onward = advance(env, runners, action, key=step_key)
             here, there = observe(runners.state), observe(outcome.state)
-            return onward, Walk(here, there, outcome.timestep.last, votes_of(env, action))
+            extent = Extent.of(jnp.concatenate([here, there]), has)
+            walk = Walk(here.astype(dtype), there.astype(dtype), outcome.timestep.last, votes_of(env, action))
+            return onward, (walk, extent)
 
         return jax.lax.scan(step, runners, begun + jnp.arange(length))
 

@@ -37,7 +37,7 @@ class AbstractEnv(abc.ABC, Generic[State]):
     An environment is a frozen dataclass: its fields are its configuration, its methods are pure, and it never resets
     itself (see `cooptions.envs.rollout`). One that differs from seed to seed is an `eqx.Module` instead, whose arrays
     have a leading seed axis. A new environment needs the abstract members below; to be reachable by a scenario name it
-    also sets `pattern`, with its fields as named groups.
+    also sets `pattern`, with its fields as named groups, and `form` and `examples` (`cooptions.envs.names`).
 
         env = co.make_env("grid-8x8-2p")
         assert isinstance(env, co.AbstractEnv)
@@ -47,6 +47,11 @@ class AbstractEnv(abc.ABC, Generic[State]):
     """
 
     pattern: ClassVar[str] = ""
+    """What follows the family in a scenario name, as a regular expression with fields as named groups."""
+    form: ClassVar[str] = ""
+    """The same for people, family included: `grid-HxW-Pp`."""
+    examples: ClassVar[tuple[str, ...]] = ()
+    """Scenarios that `cooptions list` shows."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Every environment is a pytree, so that a learner takes it as data: of no leaves, unless it is a Module."""

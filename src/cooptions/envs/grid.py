@@ -37,13 +37,23 @@ class State(eqx.Module):
 @FAMILIES.register("grid")
 @dataclass(frozen=True)
 class Grid(AbstractEnv[State]):
-    """Agents move on a grid, without a task or with a plain one. Scenario `HxW-Pp`, with optional fields.
+    """Agents move on a grid, without a task or with a plain one.
 
     `types` gives each agent's type as a digit: type 2 moves along x and y; type 1 only along x, and its state
     has x alone (paper, appendix on heterogeneous state spaces). Empty: all of type 2.
     """
 
     pattern: ClassVar[str] = r"(?P<height>\d+)x(?P<width>\d+)-(?P<num_agents>\d+)p"
+    form: ClassVar[str] = "grid-HxW-Pp"
+    examples: ClassVar[tuple[str, ...]] = (
+        "grid-15x15-3p",
+        "grid-15x15-4p",
+        "grid-15x15-4p,time_limit=400,step_cost=0.01",
+        "grid-15x15-3p,map=door",
+        "grid-10x10-2p,types=12",
+        "grid-15x15-3p,types=122",
+        "grid-15x15-4p,task=meet",
+    )
 
     height: int = 15
     width: int = 15

@@ -1,31 +1,175 @@
-"""Names of scenarios, in a module that imports nothing: a listing must not wait for JAX."""
+"""Names of scenarios, read from the sources of environments: a listing, or a mistyped name, must not wait for JAX.
 
+A scenario is `family-stem[,field=value...]`. A family is an environment's class: `pattern` is the form of its stems
+with its fields as named groups, `form` says the same to people, `examples` are the scenarios that `cooptions list`
+shows. All three are written out as literals in the class.
+"""
+
+import ast
 import difflib
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-SCENARIOS: tuple[str, ...] = (
-    "lbf-15x15-4p-3f",
-    "lbf-15x15-4p-5f",
-    "lbf-15x15-3p-5f",
-    "lbf-15x15-4p-3f,rules=jumanji",
-    "lbf-8x8-2p-2f",
-    "overcooked-cramped_room",
-    "overcooked-asymm_advantages",
-    "overcooked-coord_ring",
-    "overcooked-forced_coord",
-    "overcooked-counter_circuit",
-    "grid-15x15-3p",
-    "grid-15x15-4p",
-    "grid-15x15-4p,time_limit=400,step_cost=0.01",
-    "grid-15x15-3p,map=door",
-    "grid-10x10-2p,types=12",
-    "grid-15x15-3p,types=122",
-    "grid-15x15-4p,task=meet",
-)
-"""Scenarios worth naming. Any other of the same form works too: `lbf-10x10-3p-4f,coop=none`; and every probe."""
+from cooptions.errors import require
+from cooptions.parts import Registry, nearest
+
+ENVIRONMENTS = Registry("environment", "cooptions.envs")
+"""The environments of the package. This registry only reads; environments register in `cooptions.envs.base`."""
+
+CLOSE = 0.75
+"""How alike a mistyped word and the one that was meant are."""
 
 
-def unknown_scenario(scenario: str, names: Sequence[str]) -> str:
-    """That there is no such scenario, and which may have been meant."""
-    near = difflib.get_close_matches(scenario, names, n=3, cutoff=0.3) or names[:3]
-    return f"scenario: unknown {scenario!r}; did you mean {', '.join(near)}? `cooptions list` shows all"
+@dataclass(frozen=True)
+class Family:
+    """What an environment's class says of the names of its scenarios."""
+
+    name: str
+    summary: str = ""
+    pattern: str = ""
+    form: str = ""
+    examples: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    """What `field=value` can set."""
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        """Scenarios to list; a family without a stem is one itself."""
+        return self.examples or (() if self.pattern else (self.name,))
+
+    @property
+    def spelled_out(self) -> tuple[str, ...]:
+        """Every stem, where the pattern is a list of them."""
+        listed = re.fullmatch(r"\(\?P<\w+>([\w|]+)\)", self.pattern)
+        return tuple(f"{self.name}-{stem}" for stem in listed[1].split("|")) if listed else ()
+
+    def takes(self, name: str) -> bool:
+        """Whether the part of a scenario before its first comma is of this family."""
+        return f"{name}-".startswith(f"{self.name}-")
+
+    def stem(self, name: str) -> str:
+        return name.removeprefix(self.name).removeprefix("-")
+
+    def fits(self, name: str) -> bool:
+        return re.fullmatch(self.pattern, self.stem(name)) is not None
+
+
+Families = Mapping[str, Family]
+
+
+@cache
+def families() -> dict[str, Family]:
+    """The families of the package, by name: our own first, then those of other libraries."""
+    entries = sorted(ENVIRONMENTS.entries.items(), key=lambda item: ".adapted." in item[1].module)
+    return {name: _read(name, entry.module, entry.attribute) for name, entry in entries}
+
+
+def scenario_names() -> tuple[str, ...]:
+    """The scenarios to list: those worth naming, and families that need no more than their name."""
+    return tuple(name for family in families().values() for name in family.scenarios)
+
+
+def summaries() -> dict[str, str]:
+    """What each family is in a line, and the form of its scenarios."""
+    return {
+        name: f"{family.summary} Scenarios: {family.form}" if family.form else family.summary
+        for name, family in families().items()
+    }
+
+
+def family_of(scenario: str, known: Families, others: Iterable[str] = ()) -> Family:
+    """The family of a well-formed scenario name. Any other is refused with what may have been meant, `others` included.
+
+    Values of fields are not looked at: the environment judges those itself.
+    """
+    name, *pairs = scenario.split(",")
+    family = max((each for each in known.values() if each.takes(name)), key=lambda each: len(each.name), default=None)
+    if family is None or not family.fits(name):
+        require(False, _unknown(scenario, family, known, others))
+    assert family is not None
+    for field in (_field(pair) for pair in pairs):
+        require(field in family.fields, f"scenario: unknown option {field}; {nearest(field, family.fields)}")
+    return family
+
+
+def _field(pair: str) -> str:
+    field, equals, _ = pair.partition("=")
+    require(bool(equals), f"scenario: {pair!r} is not of the form field=value")
+    return field
+
+
+def _unknown(scenario: str, family: Family | None, known: Families, others: Iterable[str]) -> str:
+    names = [*others, *(name for each in known.values() for name in (*each.scenarios, *each.spelled_out))]
+    of_family = family.scenarios if family is not None else ()
+    alike = difflib.get_close_matches(scenario, names, n=3, cutoff=0.5)
+    meant = list(dict.fromkeys([*_repaired(scenario, known), *alike]))[:3] or [*of_family, *names][:3]
+    form = f", which is not of the form {family.form}" if family is not None and family.form else ""
+    return f"scenario: unknown {scenario!r}{form}; did you mean {', '.join(meant)}? `cooptions list` shows all"
+
+
+def _repaired(scenario: str, known: Families) -> Iterator[str]:
+    """Well-formed names near this one: with its family spelled right, and its numbers put into the family's form."""
+    name, comma, fields = scenario.partition(",")
+    words = name.split("-")
+    for family in known.values():
+        num = family.name.count("-") + 1
+        typed, stem = "-".join(words[:num]), "-".join(words[num:])
+        if difflib.SequenceMatcher(None, typed, family.name).ratio() >= CLOSE:
+            for meant in dict.fromkeys([stem, *_with_numbers_of(stem, family)]):
+                if re.fullmatch(family.pattern, meant):
+                    yield "-".join(filter(None, [family.name, meant])) + comma + fields
+
+
+def _with_numbers_of(stem: str, family: Family) -> Iterator[str]:
+    """The examples of a family that have as many numbers as a stem, with its numbers."""
+    numbers = re.findall(r"\d+", stem)
+    for example in family.examples:
+        form = re.sub(r"\d+", "{}", family.stem(example.partition(",")[0]))
+        if numbers and form.count("{}") == len(numbers):
+            yield form.format(*numbers)
+
+
+def _read(name: str, module: str, attribute: str) -> Family:
+    """What the source of a class says, its bases in the same file included."""
+    source = Path(__file__).parents[1].joinpath(*module.split(".")[1:])
+    file = source / "__init__.py" if source.is_dir() else source.with_suffix(".py")
+    classes = {
+        node.name: node for node in ast.parse(file.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)
+    }
+    said: dict[str, Any] = {}
+    fields: list[str] = []
+    for body in _with_bases(classes, attribute):
+        said |= dict(_literals(body))
+        fields += [field for field in _fields(body) if field not in fields]
+    summary = (ast.get_docstring(classes[attribute]) or "").partition("\n")[0]
+    told = {key: said[key] for key in ("pattern", "form", "examples") if key in said}
+    return Family(name, summary, fields=tuple(fields), **told)
+
+
+def _with_bases(classes: dict[str, ast.ClassDef], name: str) -> Iterator[ast.ClassDef]:
+    """A class after its bases, as far as they are in the same file."""
+    if name in classes:
+        for base in classes[name].bases:
+            yield from _with_bases(classes, base.id if isinstance(base, ast.Name) else "")
+        yield classes[name]
+
+
+def _literals(body: ast.ClassDef) -> Iterator[tuple[str, Any]]:
+    for node in body.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            try:
+                yield node.target.id, ast.literal_eval(node.value)
+            except ValueError:  # computed, hence no name of ours
+                continue
+
+
+def _fields(body: ast.ClassDef) -> Iterator[str]:
+    """The fields of a dataclass."""
+    for node in body.body:
+        named = isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+        if named and "ClassVar" not in ast.unparse(node.annotation):  # pyright: ignore[reportAttributeAccessIssue]
+            yield node.target.id  # pyright: ignore[reportAttributeAccessIssue]

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 
 from cooptions.envs.adapters.quiet import quiet_import
 from cooptions.envs.base import FAMILIES, AbstractEnv, require_apart, require_on_axes
+from cooptions.envs.rooms import apart, reachable
 from cooptions.errors import require
 from cooptions.types import Feature, TimeStep, restart
 
@@ -49,7 +50,15 @@ class Overcooked(AbstractEnv[Kitchen]):
     the wall, so distances along that coordinate would be noise.
     """
 
-    pattern: ClassVar[str] = r"(?P<layout>[a-z_]+)"
+    pattern: ClassVar[str] = r"(?P<layout>cramped_room|asymm_advantages|coord_ring|forced_coord|counter_circuit)"
+    form: ClassVar[str] = "overcooked-LAYOUT"
+    examples: ClassVar[tuple[str, ...]] = (
+        "overcooked-cramped_room",
+        "overcooked-asymm_advantages",
+        "overcooked-coord_ring",
+        "overcooked-forced_coord",
+        "overcooked-counter_circuit",
+    )
 
     layout: str = "counter_circuit"
     shaping_horizon: int = 10_000_000
@@ -139,7 +148,7 @@ class Overcooked(AbstractEnv[Kitchen]):
         plan: Any = self.jaxmarl.layout
         walls = np.zeros((plan["height"], plan["width"]), bool)
         walls.flat[np.asarray(plan["wall_idx"])] = True
-        cells = np.argwhere(_reachable(walls, int(np.asarray(plan["agent_idx"])[agent])))[:, ::-1]
+        cells = np.argwhere(reachable(walls, int(np.asarray(plan["agent_idx"])[agent])))[:, ::-1]
         told = {axis: int(column[name][agent]) for axis, name in enumerate("xy") if name in column}
         fits = [cell for cell in cells if all(cell[axis] == value for axis, value in told.items())]
         where = ", ".join(f"{'xy'[axis]} {value}" for axis, value in told.items())
@@ -187,21 +196,5 @@ def separated_axes(layout: str) -> tuple[bool, bool]:
     plan: Any = overcooked_layouts[layout]
     walls = np.zeros((plan["height"], plan["width"]), bool)
     walls.flat[np.asarray(plan["wall_idx"])] = True
-    first, second = (_reachable(walls, int(cell)) for cell in np.asarray(plan["agent_idx"]))
-    if np.any(first & second):
-        return False, False
-    over_x, over_y = (bool(np.any(first.any(axis) & second.any(axis))) for axis in (0, 1))
-    return not over_x, not over_y
-
-
-def _reachable(walls: Bool[np.ndarray, "height width"], start: int) -> Bool[np.ndarray, "height width"]:
-    """The cells that an agent can walk to from the cell numbered `start`."""
-    reached = np.zeros_like(walls)
-    reached.flat[start] = True
-    while True:
-        around = np.pad(reached, 1)
-        beside = around[:-2, 1:-1] | around[2:, 1:-1] | around[1:-1, :-2] | around[1:-1, 2:]
-        grown = reached | (beside & ~walls)
-        if np.array_equal(grown, reached):
-            return reached
-        reached = grown
+    first, second = (reachable(walls, int(cell)) for cell in np.asarray(plan["agent_idx"]))
+    return apart(first, second)

@@ -1,12 +1,12 @@
 """Scenario names: `family-stem[,field=value...]` for environments of ours, `module:attribute` for any other."""
 
-import re
+import dataclasses
 from functools import cache
 
 import jax
 
 from cooptions.envs.base import FAMILIES, AbstractEnv, check_env
-from cooptions.envs.names import SCENARIOS, unknown_scenario
+from cooptions.envs.names import Family, families, family_of
 from cooptions.errors import ConfigError, require
 from cooptions.parts import import_outside
 
@@ -25,27 +25,27 @@ def make_env(scenario: str) -> AbstractEnv:
 @cache
 def _named_env(scenario: str) -> AbstractEnv:
     """One of ours. It is what its name says: to make and check it once is enough."""
+    family = family_of(scenario, _known_families())
     name, *pairs = scenario.split(",")
-    families = (key for key in FAMILIES.names() if f"{name}-".startswith(f"{key}-"))
-    family = max(families, key=len, default=None)
-    stem = name.removeprefix(family or "").removeprefix("-")
-    if family is None or not re.fullmatch(FAMILIES[family].pattern, stem):
-        raise ConfigError(unknown_scenario(scenario, scenario_names()))
-    env = FAMILIES[family].parse(stem, dict(_option(pair) for pair in pairs))
+    env = FAMILIES[family.name].parse(family.stem(name), dict(_option(pair) for pair in pairs))
     check_env(env)
     return env
 
 
+def _known_families() -> dict[str, Family]:
+    """Those of the package, and what was registered from outside."""
+    outside = [name for name in FAMILIES.names() if name not in families()]
+    return families() | {name: _outside_family(name, FAMILIES[name]) for name in outside}
+
+
+def _outside_family(name: str, kind: type[AbstractEnv]) -> Family:
+    fields = tuple(field.name for field in dataclasses.fields(kind))  # pyright: ignore[reportArgumentType]
+    return Family(name, "", kind.pattern, kind.form, kind.examples, fields)
+
+
 def _option(pair: str) -> tuple[str, str]:
-    name, equals, value = pair.partition("=")
-    if not equals:
-        raise ConfigError(f"scenario: {pair!r} is not of the form field=value")
+    name, _, value = pair.partition("=")
     return name, value
-
-
-def scenario_names() -> tuple[str, ...]:
-    """Scenarios to list: those worth naming, and families that need no more than their name."""
-    return (*SCENARIOS, *(name for name in FAMILIES.names() if name.startswith("probe-")))
 
 
 def _import_env(path: str) -> AbstractEnv:

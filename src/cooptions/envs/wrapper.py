@@ -13,10 +13,10 @@ from cooptions.types import Feature, TimeStep
 State = TypeVar("State")
 
 
-class AbstractWrapper(eqx.Module, AbstractEnv[State]):
-    """An environment around another. What a wrapper does not define is that of the one inside."""
+class AbstractAlike(AbstractEnv[State]):
+    """An environment with another inside. What it does not define is that of the one inside."""
 
-    env: eqx.AbstractVar[AbstractEnv]
+    env: AbstractEnv
 
     @property
     def num_agents(self) -> int:
@@ -65,6 +65,12 @@ class AbstractWrapper(eqx.Module, AbstractEnv[State]):
     @property
     def files(self) -> tuple[Path, ...]:
         return self.env.files
+
+
+class AbstractWrapper(eqx.Module, AbstractAlike[State]):
+    """An environment around another, which may hold arrays. What it does not define is that of the one inside."""
+
+    env: eqx.AbstractVar[AbstractEnv]
 
     def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]:
         return self.env.reset(key)

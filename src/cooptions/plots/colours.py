@@ -18,6 +18,8 @@ WALL = (92, 96, 106)
 FLOOR = (252, 252, 250)
 LINE = (216, 218, 218)
 LANDMARK = (190, 192, 196)
+MARK = (226, 214, 190)
+GOAL = (196, 224, 196)
 
 
 def agent_colour(agent: int) -> tuple[int, int, int]:

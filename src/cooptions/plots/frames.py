@@ -35,23 +35,34 @@ def frames(env: AbstractEnv, states: Any) -> UInt8[np.ndarray, "time height widt
 
 
 def plain_frames(
-    env: AbstractEnv, states: Any, landmarks: Float[np.ndarray, "time landmark feature"] | None = None
+    env: AbstractEnv,
+    states: Any,
+    landmarks: Float[np.ndarray, "time landmark first_feature"] | None = None,
+    axes: tuple[int, int] = (0, 1),
 ) -> UInt8[np.ndarray, "time height width 3"]:
-    """Agents at their first two features as dots, above `landmarks` as diamonds; bars if there is one feature."""
+    """Agents as dots, above `landmarks` as diamonds; bars if there is one feature.
+
+    `axes` says which features run downwards and to the right.
+    """
+    agent_states = states_of(env, states)
+    if len(env.features) == 1:
+        return _bars(unit(env.features[0], agent_states[..., 0]))
+    marked = np.zeros((len(agent_states), 0, len(env.features))) if landmarks is None else landmarks
+    return _dots(env, _places(env, agent_states, axes), _places(env, marked, axes), axes)
+
+
+def states_of(env: AbstractEnv, states: Any) -> Float[np.ndarray, "time agent feature"]:
+    """The agents' states in those of one roll-out."""
     lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(states)}
     require(len(lengths) == 1 and () not in lengths, "states: give those of one roll-out, stacked along a leading axis")
-    agent_states = np.asarray(jax.jit(jax.vmap(env.agent_states))(states))
-    places = _places(env, agent_states)
-    if places.shape[-1] != 2:
-        return _bars(places[..., 0])
-    return _dots(env, places, np.zeros((len(places), 0, 2)) if landmarks is None else _places(env, landmarks))
+    return np.asarray(jax.jit(jax.vmap(env.agent_states))(states))
 
 
 def _places(
-    env: AbstractEnv, states: Float[np.ndarray, "time thing feature"]
-) -> Float[np.ndarray, "time thing first_features"]:
-    """From 0 to 1 along each of the first two features."""
-    return np.stack([unit(feature, states[..., axis]) for axis, feature in enumerate(env.features[:2])], axis=-1)
+    env: AbstractEnv, states: Float[np.ndarray, "time thing feature"], axes: tuple[int, int]
+) -> Float[np.ndarray, "time thing 2"]:
+    """From 0 to 1 along two features; NaN stays."""
+    return np.stack([unit(env.features[axis], states[..., axis]) for axis in axes], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,24 +183,32 @@ def landmark_sprite(size: int) -> Sprite:
 
 
 def _dots(
-    env: AbstractEnv, places: Float[np.ndarray, "time agent 2"], landmarks: Float[np.ndarray, "time landmark 2"]
+    env: AbstractEnv,
+    places: Float[np.ndarray, "time agent 2"],
+    landmarks: Float[np.ndarray, "time landmark 2"],
+    axes: tuple[int, int],
 ) -> UInt8[np.ndarray, "time height width 3"]:
-    height, width = _plane(env.features)
+    height, width = _plane(tuple(env.features[axis] for axis in axes))
     size = int(np.clip(min(height, width) // 8, 10, 28)) // 2 * 2
     images = np.tile(np.array(colours.FLOOR, np.uint8), (len(places), height + size, width + size, 1))
     stripe = striped(env)
     for image, row, below in zip(images, places, landmarks, strict=True):
-        for centre in below * [height, width] + size / 2:
+        for centre in seen(below) * [height, width] + size / 2:
             paste(image, landmark_sprite(size), centre)
         for agent, centre in enumerate(row * [height, width] + size / 2):
             paste(image, agent_sprite(agent, size, stripe=bool(stripe[agent])), centre)
     return framed(images)
 
 
+def seen(landmarks: Float[np.ndarray, "landmark axis"]) -> Float[np.ndarray, "seen axis"]:
+    """The landmarks that are not hidden by NaN."""
+    return landmarks[np.isfinite(landmarks).all(axis=1)]
+
+
 def _plane(features: tuple[Feature, ...]) -> tuple[int, int]:
-    """Pixels of a picture with the proportions of the first two features, within reason."""
-    spans = np.array([high - low for low, high in map(limits, features[:2])])
-    alike = len({feature.kind for feature in features[:2]}) == 1
+    """Pixels of a picture with the proportions of two features, within reason."""
+    spans = np.array([high - low for low, high in map(limits, features)])
+    alike = len({feature.kind for feature in features}) == 1
     height, width = np.rint(SIDE * np.clip(spans / spans.max(), 0.25, 1.0)).astype(int) if alike else (SIDE, SIDE)
     return int(height), int(width)
 

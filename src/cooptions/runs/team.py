@@ -239,11 +239,16 @@ def play_episode(team: LearnedTeam, key: PRNGKeyArray) -> Episode:
         time = jnp.int32(len(played))
         memory, state, timestep, kept = _go_on(env, team.policy, (memory, state, timestep), time, play_key, learner)
         played.append(jax.device_get(kept))
-    whole = jax.tree.map(lambda *leaves: np.stack(leaves), *played)
-    states = jax.tree.map(lambda first, rest: np.concatenate([np.asarray(first)[None], rest]), begun[0], whole.state)
+    whole = jax.tree.map(lambda *leaves: _numpy_of(leaves[0]).stack(leaves), *played)
+    states = jax.tree.map(lambda first, rest: _numpy_of(first).concatenate([first[None], rest]), begun[0], whole.state)
     places = np.concatenate([np.asarray(begun[1])[None], whole.agent_states])
     rollout = Rollout(states, places, whole.action, np.asarray(len(played)))
     return Episode(rollout, whole.reward, tuple(option_names(env)[option] for option in whole.option.tolist()))
+
+
+def _numpy_of(leaf: Any) -> Any:
+    """What puts leaves together: NumPy does not know the random keys that some environments have in their states."""
+    return jnp if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np
 
 
 @eqx.filter_jit

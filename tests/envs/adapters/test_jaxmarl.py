@@ -171,5 +171,80 @@ def test_wrong_fields_are_named(fields, message):
 def test_continuous_actions_are_refused():
     inner = SimpleSpreadMPE(action_type=CONTINUOUS_ACT)
     assert isinstance(inner.action_space("agent_0"), Box)
-    with pytest.raises(ConfigError, match="env: the actions of agent_0 must be Discrete, not Box"):
-        FromJaxMARL(inner, features=PLACE, factorise=lambda state: state.p_pos[:3])
+    with pytest.raises(
+        ConfigError, match="env: the actions of agent_0 must be Discrete, not Box: options need"
+    ) as error:
+        FromJaxMARL(inner, features=PLACE, factorise=lambda state: 1 / 0)
+    assert "\n" not in str(error.value)
+
+
+class Torque(MultiAgentEnv):
+    """An environment as MABrax has them: it must not even be traced."""
+
+    def __init__(self):
+        super().__init__(num_agents=2)
+        self.action_spaces = {agent: Box(-1.0, 1.0, (3,)) for agent in self.agents}
+
+    def reset(self, key):
+        raise AssertionError("traced")
+
+
+def test_continuous_control_is_refused_before_anything_is_traced():
+    with pytest.raises(ConfigError, match="must be Discrete, not Box"):
+        FromJaxMARL(Torque(), features=PLACE, factorise=lambda state: state)
+
+
+def test_actions_have_names():
+    assert corridor().action_names == ("action 0", "action 1", "action 2")
+    assert corridor(action_names=("a", "b", "c")).action_names == ("a", "b", "c")
+    with pytest.raises(ConfigError, match="action_names must be 3 different names"):
+        corridor(action_names=("a", "b"))
+
+
+def test_some_ends_may_be_time_limits():
+    """`timed_out` is asked of the final state, and of no other."""
+    _, timesteps = play(corridor(timed_out=lambda state: state.step >= 1))
+    assert [float(timestep.discount) for timestep in timesteps] == [1, 1, 1]
+    _, timesteps = play(corridor(timed_out=lambda state: state.step < 2))
+    assert [float(timestep.discount) for timestep in timesteps] == [1, 1, 0]
+
+
+class Hinting(Corridor):
+    """Gives hints for learning, as JaxMARL's Overcooked does."""
+
+    def step_env(self, key, state, actions):
+        *rest, _ = super().step_env(key, state, actions)
+        return *rest, {"shaped_reward": {"agent_0": jnp.float32(1.0), "agent_1": jnp.float32(2.0)}}
+
+
+@pytest.mark.parametrize(("horizon", "hint"), [(0, 0.0), (100, 3.0)])
+def test_hints_for_learning_are_the_teams(horizon, hint):
+    time = {"features": (Feature.coordinate("time", 3),), "factorise": lambda state: jnp.full((2, 1), state.step)}
+    env = FromJaxMARL(Hinting(), **time, shaping_horizon=horizon)
+    assert env.shaping_horizon == horizon
+    _, timesteps = play(env, 1)
+    assert [float(timestep.shaped_reward) for timestep in timesteps] == [0, hint]
+
+
+CELLS = Feature.coordinate("row", 2), Feature.coordinate("column", 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"tiles": lambda state: jnp.zeros((3, 2), int)}, r"tiles: returns shape \(3, 2\), expected.*\(2, 3\)"),
+        ({"tiles": lambda state: jnp.zeros((3, 2), int), "axes": (1, 0)}, None),
+        (
+            {"tiles": lambda state: jnp.zeros((2, 3), int), "axes": (0, 2)},
+            "axes: tiles need the coordinates of a row and a column",
+        ),
+        ({"landmarks": lambda state: jnp.zeros((4, 1))}, r"landmarks: returns shape \(4, 1\)"),
+    ],
+)
+def test_what_frames_show_is_checked(fields, message):
+    place = {"features": CELLS, "factorise": lambda state: jnp.zeros((2, 2))}
+    if message is None:
+        FromJaxMARL(Corridor(), **place, **fields)
+        return
+    with pytest.raises(ConfigError, match=message):
+        FromJaxMARL(Corridor(), **place, **fields)

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jumanji.environments import Connector, Game2048, LevelBasedForaging, RobotWarehouse
+from jumanji.environments import Connector, Game2048, LevelBasedForaging, RobotWarehouse, SearchAndRescue
 from jumanji.environments.routing.connector.generator import RandomWalkGenerator
 from jumanji.environments.routing.robot_warehouse.generator import RandomGenerator
 from jumanji.types import transition
@@ -163,3 +163,11 @@ def test_wrong_fields_are_named(fields, message):
 def test_an_environment_of_one_agent_is_refused():
     with pytest.raises(ConfigError, match="env: its action_spec"):
         FromJumanji(Game2048(), features=(Feature.coordinate("x", 4),), factorise=lambda state: state.board)
+
+
+def test_continuous_control_is_refused_in_one_sentence():
+    with pytest.raises(
+        ConfigError, match="env: its action_spec must be a MultiDiscreteArray.*one discrete action per agent"
+    ) as error:
+        FromJumanji(SearchAndRescue(), features=(Feature.coordinate("x", 4),), factorise=lambda state: 1 / 0)
+    assert "\n" not in str(error.value)

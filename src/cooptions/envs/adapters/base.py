@@ -3,6 +3,7 @@
 import abc
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
+from enum import IntEnum
 from functools import cached_property
 from typing import Any, Literal
 
@@ -15,6 +16,19 @@ from jaxtyping import Array, Bool, Float, Shaped
 from cooptions.envs.base import AbstractEnv, check_env
 from cooptions.errors import require
 from cooptions.types import Feature, TimeStep
+
+ONLY_DRAWN = {"only_drawn": True}
+"""Marks what frames show: option sets fit an environment however it is drawn."""
+
+
+class Tile(IntEnum):
+    """What frames show in a cell below the agents."""
+
+    FREE = 0
+    WALL = 1
+    MARK = 2
+    """Anything that matters to the task: dirt, a shelf, a trail, a pot."""
+    GOAL = 3
 
 
 class Wrapped(eqx.Module):
@@ -36,29 +50,54 @@ class AbstractAdapter(AbstractEnv[Wrapped]):
     """The wrapped environment's state -> [agent, feature]: one state per agent."""
     noop: int = 0
     """The action that stands still, or does the least."""
+    action_names: tuple[str, ...] = ()
+    """What the actions are called; numbers where left out."""
+    ground: str | None = None
+    """What agents move on, in words. Options that see the agents alone fit every environment with the same one."""
     team_reward: Literal["mean", "sum"] = "mean"
     """How the rewards of the agents become the team's."""
-    landmarks: Callable[[Any], Any] | None = field(default=None, metadata={"only_drawn": True})
-    """The wrapped environment's state -> [landmark, feature]: places that frames show beside the agents, in the first
-    features of an agent's state."""
     score: Callable[[Any], Any] | None = None
     """The wrapped environment's state -> [score], named by `score_names`; None scores the return so far."""
     score_names: tuple[str, ...] = ("return",)
+    timed_out: Callable[[Any], Any] | None = None
+    """The wrapped environment's state -> whether an episode that ends there ends by a time limit alone, after which
+    the task would have gone on. None believes what the environment says."""
+    landmarks: Callable[[Any], Any] | None = field(default=None, metadata=ONLY_DRAWN)
+    """The wrapped environment's state -> [landmark, feature]: places that frames show beside the agents, in the first
+    features of an agent's state. NaN hides a landmark."""
+    tiles: Callable[[Any], Any] | None = field(default=None, metadata=ONLY_DRAWN)
+    """The wrapped environment's state -> [row, column] of `Tile`: the map that frames show below the agents."""
+    axes: tuple[int, int] = field(default=(0, 1), metadata=ONLY_DRAWN)
+    """Which features are the row and the column of a picture."""
 
     def __post_init__(self) -> None:
         require(len(self.features) > 0, "features: give at least one Feature, in the order of factorise")
         require(self.team_reward in ("mean", "sum"), f"team_reward must be mean or sum, not {self.team_reward!r}")
         fewest = min(self.action_counts)
         require(0 <= self.noop < fewest, f"noop must be an action of every agent, 0 to {fewest - 1}, not {self.noop}")
+        if not self.action_names:
+            object.__setattr__(self, "action_names", tuple(f"action {number}" for number in range(self.num_actions)))
         state, _ = jax.eval_shape(self.reset, jax.random.key(0))
-        actual = jax.eval_shape(lambda inner: jnp.asarray(self.factorise(inner)), state.inner).shape
+        actual = _shape(self.factorise, state)
         expected = (self.num_agents, len(self.features))
         require(actual == expected, f"factorise: returns shape {actual}, expected [agent, feature] = {expected}")
-        if (landmarks := self.landmarks) is not None:
-            shape = jax.eval_shape(lambda inner: jnp.asarray(landmarks(inner)), state.inner).shape
-            enough = len(shape) == 2 and shape[1] >= min(len(self.features), 2)
-            require(enough, f"landmarks: returns shape {shape}, expected [landmark, feature] with the first features")
+        self._check_pictures(state)
         check_env(self)
+
+    def _check_pictures(self, state: Wrapped) -> None:
+        num = len(self.features)
+        if self.landmarks is not None:
+            shape = _shape(self.landmarks, state)
+            enough = len(shape) == 2 and shape[1] >= min(num, max(self.axes) + 1)
+            require(enough, f"landmarks: returns shape {shape}, expected [landmark, feature] with the first features")
+        if self.tiles is not None:
+            row, column = self.axes
+            fits = max(self.axes) < num and all(self.features[axis].kind == "coordinate" for axis in self.axes)
+            require(
+                fits, f"axes: tiles need the coordinates of a row and a column; features {row} and {column} are not"
+            )
+            shape, cells = _shape(self.tiles, state), (self.features[row].size, self.features[column].size)
+            require(shape == cells, f"tiles: returns shape {shape}, expected [row, column] = {cells}")
 
     @cached_property
     @abc.abstractmethod
@@ -98,11 +137,14 @@ class AbstractAdapter(AbstractEnv[Wrapped]):
         *,
         discount: Float[Array, ""],
         last: Bool[Array, ""],
+        shaped_reward: Shaped[Array, ""] | float = 0.0,
     ) -> tuple[Wrapped, TimeStep]:
         """The state and time step that follow `before`; `rewards` are per agent, or already the team's."""
         reward = (jnp.mean if self.team_reward == "mean" else jnp.sum)(rewards.astype(jnp.float32))
         state = Wrapped(inner=inner, total=before.total + reward)
         score = state.total if self.score is None else jnp.asarray(self.score(inner))
+        if self.timed_out is not None:
+            discount = jnp.where(last & self.timed_out(inner), jnp.float32(1.0), discount)
         return state, TimeStep(
             observation=observation,
             action_mask=action_mask,
@@ -110,4 +152,10 @@ class AbstractAdapter(AbstractEnv[Wrapped]):
             discount=discount,
             last=last,
             score=jnp.atleast_1d(score).astype(jnp.float32),
+            shaped_reward=jnp.asarray(shaped_reward, jnp.float32),
         )
+
+
+def _shape(function: Callable[[Any], Any], state: Wrapped) -> tuple[int, ...]:
+    """The shape of what a user's function makes of a state."""
+    return jax.eval_shape(lambda inner: jnp.asarray(function(inner)), state.inner).shape

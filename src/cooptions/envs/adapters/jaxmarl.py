@@ -29,7 +29,7 @@ class FromJaxMARL(AbstractAdapter):
         env = co.FromJaxMARL(
             spread,
             features=(Feature.continuous("x", -2.0, 2.0), Feature.continuous("y", -2.0, 2.0)),
-            factorise=lambda state: state.p_pos[: spread.num_agents],
+            factorise=lambda state: state.p_pos[: spread.num_agents].clip(-2.0, 2.0),
             landmarks=lambda state: state.p_pos[spread.num_agents :],
             ends_by_time_limit=True,
         )
@@ -37,14 +37,21 @@ class FromJaxMARL(AbstractAdapter):
 
     env: MultiAgentEnv
     ends_by_time_limit: bool = False
-    """Whether an episode's end is a time limit, after which the task would have gone on: JaxMARL does not say."""
+    """Whether every end of an episode is a time limit, after which the task would have gone on: JaxMARL does not
+    say."""
+    shaping_horizon: int = 0
+    """Steps of training over which the environment's `info["shaped_reward"]` fades; 0 leaves it out."""
 
     @cached_property
     def action_counts(self) -> tuple[int, ...]:
         spaces = {agent: self.env.action_space(agent) for agent in self.env.agents}
         for agent, space in spaces.items():
             kind = type(space).__name__
-            require(isinstance(space, Discrete), f"env: the actions of {agent} must be Discrete, not {kind}")
+            require(
+                isinstance(space, Discrete),
+                f"env: the actions of {agent} must be Discrete, not {kind}: options need discrete actions; make the "
+                "environment with its discrete ones, or wrap it in one that numbers them",
+            )
         return tuple(int(space.n) for space in spaces.values())  # pyright: ignore[reportAttributeAccessIssue]
 
     @cached_property
@@ -63,11 +70,12 @@ class FromJaxMARL(AbstractAdapter):
 
     def step(self, state: Wrapped, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[Wrapped, TimeStep]:
         # Not `step`, which resets by itself and drops the final state.
-        observations, inner, rewards, dones, _ = self.env.step_env(
+        observations, inner, rewards, dones, info = self.env.step_env(
             key, state.inner, dict(zip(self.env.agents, action, strict=True))
         )
         last = jnp.asarray(dones["__all__"], bool)
         ended = jnp.bool_(False) if self.ends_by_time_limit else last
+        hints = jnp.stack(list(info["shaped_reward"].values())).sum() if self.shaping_horizon else 0.0
         return self._follow(
             state,
             inner,
@@ -76,6 +84,7 @@ class FromJaxMARL(AbstractAdapter):
             jnp.stack([jnp.asarray(rewards[agent]) for agent in self.env.agents]),
             discount=1.0 - ended.astype(jnp.float32),
             last=last,
+            shaped_reward=hints,
         )
 
     def _observation(self, observations: dict[str, Array]) -> Shaped[Array, "agent ..."]:

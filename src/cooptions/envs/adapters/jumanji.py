@@ -28,7 +28,7 @@ class FromJumanji(AbstractAdapter):
     """A Jumanji environment with one discrete action per agent, given the factorisation of its state.
 
     `discount` and `last` are the environment's own. Many of Jumanji's environments call their time limit a
-    termination; nothing in their time steps tells the two apart.
+    termination; `timed_out` tells the two apart.
 
         env = co.FromJumanji(
             RobotWarehouse(),
@@ -45,7 +45,11 @@ class FromJumanji(AbstractAdapter):
     def action_counts(self) -> tuple[int, ...]:
         spec = self.env.action_spec
         suits = isinstance(spec, MultiDiscreteArray) and len(spec.shape) == 1
-        require(suits, f"env: its action_spec must be a MultiDiscreteArray of shape [agent], not {spec}")
+        require(
+            suits,
+            f"env: its action_spec must be a MultiDiscreteArray of shape [agent], one discrete action per agent, "
+            f"not {spec}",
+        )
         return tuple(int(count) for count in np.asarray(spec.num_values))
 
     def reset(self, key: PRNGKeyArray) -> tuple[Wrapped, TimeStep]:

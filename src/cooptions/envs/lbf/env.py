@@ -39,7 +39,7 @@ class State(eqx.Module):
 @FAMILIES.register("lbf")
 @dataclass(frozen=True)
 class Foraging(AbstractEnv[State]):
-    """Agents load apples whose levels their own, added up, must reach. Scenario `[Ns-]GxG-Pp-Ff`, with optional fields.
+    """Agents load apples whose levels their own, added up, must reach.
 
     N is the sight, G the grid's side, P the number of agents, F that of apples. `rules` names a complete choice of
     rules (`cooptions.envs.lbf.rules`); a single rule that is given, not None, replaces that of the set. `applied` holds
@@ -48,6 +48,14 @@ class Foraging(AbstractEnv[State]):
 
     pattern: ClassVar[str] = (
         r"(?:(?P<sight>\d+)s-)?(?P<grid_size>\d+)x(?P=grid_size)-(?P<num_agents>\d+)p-(?P<num_apples>\d+)f"
+    )
+    form: ClassVar[str] = "lbf-[Ns-]GxG-Pp-Ff"
+    examples: ClassVar[tuple[str, ...]] = (
+        "lbf-15x15-4p-3f",
+        "lbf-15x15-4p-5f",
+        "lbf-15x15-3p-5f",
+        "lbf-15x15-4p-3f,rules=jumanji",
+        "lbf-8x8-2p-2f",
     )
 
     grid_size: int = 15

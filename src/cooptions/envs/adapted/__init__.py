@@ -1,0 +1,1 @@
+"""Environments of JaxMARL and Jumanji by name: one file each, which declares a factorisation and nothing more."""
