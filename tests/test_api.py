@@ -11,8 +11,10 @@ from PIL import Image
 
 import cooptions as co
 from cooptions.errors import ArtifactError, ConfigError
+from cooptions.files import load_tree, save_tree
 from cooptions.options.train import OURS
 from cooptions.runs.directory import RunDirectory
+from cooptions.runs.team import _Header
 
 K1, K2, K3, K4 = jax.random.split(jax.random.key(0), 4)
 QUICK = co.Hit(steps=20, hidden=(8,), batch=16)
@@ -119,6 +121,10 @@ def test_a_team_is_played_saved_and_loaded(task, teams, tmp_path):
     np.testing.assert_array_equal(again.scores[0].values, team.scores[0].values)
     with pytest.raises(ArtifactError, match="learned in another task"):
         co.load_team(tmp_path / "team", task.env)
+    header, arrays = load_tree(tmp_path / "team", _Header)
+    save_tree(tmp_path / "team", header, {name: array for name, array in arrays.items() if name != "values"})
+    with pytest.raises(ArtifactError, match="damaged: it has no scores"):
+        co.load_team(tmp_path / "team", task)
 
 
 def test_teams_are_compared(teams, tmp_path):

@@ -192,9 +192,11 @@ def load_team(path: Path | str, env: AbstractEnv | None = None, *, seed: int = 0
     state = jax.eval_shape(lambda key: header.config.build().init(env, key=key), jax.random.key(0))
     kept = {name.removeprefix("policy."): leaf for name, leaf in arrays.items() if name.startswith("policy.")}
     policy = fill(header.config.build().policy(state), kept)
-    values = arrays["values"]
+    steps, values = (arrays.get(name, np.zeros(0)) for name in ("steps", "values"))
+    if steps.ndim != 1 or values.ndim != 4 or values.shape[-1] != len(header.metrics):
+        raise ArtifactError(f"{path}: damaged: it has no scores of {len(header.metrics)} metrics; make it again")
     scores = tuple(
-        Scores(header.name, header.scenario, metric, arrays["steps"], values[..., index])
+        Scores(header.name, header.scenario, metric, steps, values[..., index])
         for index, metric in enumerate(header.metrics)
     )
     return LearnedTeam(env, header.config, policy, scores)
