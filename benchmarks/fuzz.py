@@ -34,7 +34,7 @@ class Arguments:
     """`auto` is atheris where it is installed."""
     seed: int = 0
     out: Path = Path("results/faults/fuzz.json")
-    """What is known there of other targets is kept."""
+    """What stands there already is added to, so that an hour can be made of many calls."""
     place: Path | None = None
     """Where inputs worth keeping are, so that a later call goes on from them; a new folder by default."""
 
@@ -45,7 +45,7 @@ def main(arguments: Arguments) -> None:
     result = json.loads(arguments.out.read_text()) if arguments.out.exists() else {"targets": {}}
     for target in chosen:
         row = tried(target, arguments, place / target, arguments.seconds / len(chosen))
-        result["targets"][target] = row
+        result["targets"][target] = row = added(result["targets"].get(target), row)
         write(arguments.out, {**result, **told()})
         print(f"{target}: {row['executions']} executions in {row['seconds']} s, {len(row['findings'])} findings")
 
@@ -65,7 +65,7 @@ def tried(target: str, arguments: Arguments, place: Path, seconds: float) -> dic
         sessions.append(json.loads(state.read_text()) if state.exists() else {})
         state.unlink(missing_ok=True)
         if code:
-            deaths.append({"exit": code, "input": (place / "current").read_bytes()[:2000].hex()})
+            deaths.append({"exit": code, "input": (place / "current").read_bytes()[:400].rstrip(b"\0").hex()})
         if len(deaths) > 20:
             break
     return {
@@ -78,6 +78,20 @@ def tried(target: str, arguments: Arguments, place: Path, seconds: float) -> dic
         "slowest_seconds": max((each.get("slowest", 0) for each in sessions), default=0),
         "findings": merged([each.get("findings", {}) for each in sessions]),
         "deaths": deaths,
+    }
+
+
+def added(known: dict[str, Any] | None, row: dict[str, Any]) -> dict[str, Any]:
+    """What was found in all calls so far."""
+    if known is None:
+        return row
+    sums = {name: known[name] + row[name] for name in ("executions", "refused", "understood", "seconds", "cpu_seconds")}
+    return {
+        **row,
+        **sums,
+        "slowest_seconds": max(known["slowest_seconds"], row["slowest_seconds"]),
+        "findings": merged([known["findings"], row["findings"]]),
+        "deaths": known["deaths"] + row["deaths"],
     }
 
 

@@ -43,7 +43,6 @@ class Session:
 
     def one(self, content: bytes) -> None:
         """Read one input: its first byte says as what."""
-        from benchmarks.fuzz_targets import require_one_line
         from cooptions.errors import CooptionsError
 
         content = content[:LONGEST]
@@ -54,9 +53,9 @@ class Session:
         try:
             part.read(content[1:])
             self.understood += 1
-        except CooptionsError:
+        except CooptionsError as error:
             self.refused += 1
-            self._guard(part.name, content, lambda: require_one_line(error))
+            self._check_said(part.name, content, error)
         except OSError as error:
             self.refused += 1
             if not error.strerror:
@@ -83,11 +82,13 @@ class Session:
         partial.write_text(json.dumps(state))
         partial.rename(self.place / "state.json")
 
-    def _guard(self, name: str, content: bytes, check: Any) -> None:
+    def _check_said(self, name: str, content: bytes, said: Exception) -> None:
+        from benchmarks.fuzz_targets import require_one_line
+
         try:
-            check()
+            require_one_line(said)
         except AssertionError as error:
-            self._found(name, content, error.__cause__ or error, str(error))
+            self._found(name, content, said, str(error))
 
     def _found(self, name: str, content: bytes, error: BaseException, message: str = "") -> None:
         frames = traceback.extract_tb(error.__traceback__)
