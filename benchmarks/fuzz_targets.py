@@ -81,7 +81,7 @@ def run_config(place: Path) -> list[Part]:
     write_recipe(path, config, "run")
     whole = {name: (path / name).read_bytes() for name in ("config.json", "manifest.json", "run.yaml")}
     campaign = (
-        b'name: tiny\nseeds: 0..3\nblock: 2\nsteps: 1e5\nlineups:\n  main:\n    scenarios: &here ["grid-5x5-2p"]\n'
+        b'name: tiny\nseeds: 0..3\nblock: 2\nsteps: 1e6\nlineups:\n  main:\n    scenarios: &here ["grid-5x5-2p"]\n'
         b"    methods: [iql, iql+hit]\n    options: 2\n    set: {laplacian: {num_eigenfunctions: 2}}\n  other:\n"
         b"    scenarios: *here\n    methods: ippo\n    variant: none\n"
         b"compare:\n  first: {lineup: main, left: iql+hit-2options, right: iql, claim: Options help.}\n"
