@@ -52,6 +52,8 @@ class Arguments:
 class Row:
     """What became of the tries of one kind."""
 
+    attempts: int = 0
+    """Calls; some make several tries."""
     counts: Counter[str] = field(default_factory=Counter)
     moments: Counter[str] = field(default_factory=Counter)
     """How far what was disturbed had come, where that can be told."""
@@ -60,8 +62,13 @@ class Row:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
-    def add(self, outcome: str, what: str) -> None:
-        outcome, at, moment = outcome.partition("@")
+    def add(self, outcomes: str, what: str) -> None:
+        """Enter an attempt: an outcome for each try, and after an @ how far things had come."""
+        self.attempts += 1
+        for outcome in outcomes.split("|"):
+            self._add(*outcome.partition("@"), what)
+
+    def _add(self, outcome: str, at: str, moment: str, what: str) -> None:
         self.counts[outcome] += 1
         self.moments.update([moment] if at and moment else [])
         if outcome not in ("refused", "resumed", "harmless") and len(self.examples) < 20:
@@ -72,11 +79,11 @@ class Row:
         """A row that was saved."""
         counts = Counter({name: known[name] for name in OUTCOMES if known.get(name)} | known.get("other", {}))
         timed = {name: known[name] for name in ("seconds", "cpu_seconds")}
-        return cls(counts, Counter(known.get("moments", {})), list(known["examples"]), **timed)
+        return cls(known["attempts"], counts, Counter(known.get("moments", {})), list(known["examples"]), **timed)
 
 
 Try = tuple[str, Callable[[], str]]
-"""What is done, and a function that does it: the outcome, and after an @ how far things had come."""
+"""What is done, and a function that does it: the outcome of each try in it."""
 Tries = Callable[[Path, random.Random], Iterator[Try]]
 
 
@@ -98,8 +105,9 @@ def kinds() -> dict[str, Tries]:
             *whole(place), rng, nums[name]
         )
     for name, whole in wholes.items():
-        found[f"cut, delete or replace a file of a {name}"] = lambda place, rng, whole=whole: tries.losses(
-            *whole(place)
+        aside = ("option_sets",) if name == "stopped run" else ()
+        found[f"cut, delete or replace a file of a {name}"] = lambda place, rng, whole=whole, aside=aside: tries.losses(
+            *whole(place), aside
         )
     found["full disk, whole run"] = lambda place, rng: stages.full_disks(place, 20)
     found["full disk, training"] = lambda place, rng: tries.full_disks(tries.stopped_training(place / "begun"), 20)
@@ -117,7 +125,7 @@ def run_tries(
     """Do one after the other until the time is over, but for those that were done before."""
     row, begun = row or Row(), time.monotonic()
     earlier, cpu = (row.seconds, row.cpu_seconds), faults_stages.processor_seconds()
-    for what, attempt in itertools.islice(tries, row.counts.total(), None):
+    for what, attempt in itertools.islice(tries, row.attempts, None):
         outcome, message = outcome_of(attempt)
         row.add(outcome, f"{what}: {message}")
         row.seconds = round(earlier[0] + time.monotonic() - begun, 1)
@@ -182,6 +190,7 @@ def summary(row: Row) -> dict[str, Any]:
     other = {outcome: number for outcome, number in row.counts.items() if outcome not in OUTCOMES}
     return {
         "tries": row.counts.total(),
+        "attempts": row.attempts,
         **known,
         **({"other": other} if other else {}),
         **({"moments": dict(row.moments)} if row.moments else {}),

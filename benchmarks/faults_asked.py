@@ -63,7 +63,7 @@ SCENARIOS = (
         "grid-5x5-99999p",
         "overcooked-nowhere",
     ),
-    *("grid-5x5-2p,", "grid-5x5-2p,task", "grid-5x5-2p,task=", "\x1b[31mgrid-5x5-2p", "../../etc/passwd"),
+    *("grid-5x5-2p,", "grid-5x5-2p,task", "grid-5x5-2p,task=nowhere", "\x1b[31mgrid-5x5-2p", "../../etc/passwd"),
 )
 COMMANDS: tuple[tuple[str, ...], ...] = (
     *(

@@ -72,7 +72,7 @@ class Base:
     seconds: float
     """How long its command takes until the stage is finished."""
     begun: float
-    """How long until it trains."""
+    """How long until it is at work."""
     expected: str
     """What the command makes of it, undisturbed."""
 
@@ -109,7 +109,7 @@ def base(place: Path, stage: str) -> Base:
         with _copy(path) as copy:  # the same in a process of its own
             process, started, begun = child(bare.words(copy), copy.parent / "log"), time.monotonic(), 0.0
             while process.is_alive() and stage not in _finished(copy):
-                begun = begun or (time.monotonic() - started if trains(copy, stage) else 0.0)
+                begun = begun or (time.monotonic() - started if works(copy, stage) else 0.0)
                 time.sleep(0.01)
             seconds = time.monotonic() - started
             process.join()
@@ -155,9 +155,16 @@ TRAININGS = {"spectrum": "laplacian"}
 """What the training in a stage is called, where it is not called as the stage is."""
 
 
-def trains(path: Path, stage: str) -> bool:
-    """Whether the training in a stage has begun."""
-    return (path / "metrics" / f"{TRAININGS.get(stage, stage)}.jsonl").exists()
+def works(path: Path, stage: str, before: Sequence[Path] = ()) -> bool:
+    """Whether a stage is at work: there is a checkpoint that was not there before; of a walk, which has none, whether
+    its directory is held."""
+    if stage == "walk":
+        return (path / "lock").exists() and bool((path / "lock").read_bytes())
+    return bool(set(checkpoints(path, stage)) - set(before))
+
+
+def checkpoints(path: Path, stage: str) -> list[Path]:
+    return list(path.glob(f"checkpoints/{TRAININGS.get(stage, stage)}/*.safetensors"))
 
 
 def how_far(path: Path, stage: str) -> str:
@@ -171,30 +178,48 @@ def how_far(path: Path, stage: str) -> str:
 
 
 def kills(place: Path, stage: str, rng: random.Random, num: int) -> Iterator[Try]:
-    """SIGKILL at a random moment until the stage is finished, and the same command again. Two of three come once it
-    trains, if it does, which is a small part of the time: most of it goes into beginning."""
-    moments = [rng.random() for _ in range(num)]
+    """SIGKILL, and the same command again, which is killed again: five times, and then it may end.
+
+    The first of five comes at any moment of the command, the others once it is at work, which is a small part of the
+    time: most of it goes into beginning.
+    """
     base(place, stage)
-    for number, moment in enumerate(moments):
-        late = number % 3 > 0
-        where = f"{moment:.3f} of {'training' if late else 'the stage'}"
-        yield f"{stage}: kill {number} at {where}", partial(_kill, place, stage, moment, late)
+    moments = [tuple(rng.random() for _ in range(SERIES)) for _ in range(num // SERIES)]
+    for number, series in enumerate(moments):
+        told = ", ".join(f"{moment:.3f}" for moment in series)
+        yield f"{stage}: series {number} at {told}", partial(_kill_again_and_again, place, stage, series)
 
 
-def _kill(place: Path, stage: str, moment: float, late: bool) -> str:
-    given = base(place, stage)
-    with _copy(given.path) as copy:
-        process = child(given.words(copy), copy.parent / "log")
-        if late and given.begun:
-            while process.is_alive() and not trains(copy, stage):
-                time.sleep(0.005)
-            time.sleep(moment * (given.seconds - given.begun))
-        else:
-            time.sleep(moment * given.seconds)
-        process.kill()
-        process.join()
-        reached = how_far(copy, stage)
-        return _goes_on(given, copy, "resumed", reached)
+SERIES = 5
+
+
+def _kill_again_and_again(place: Path, stage: str, moments: Sequence[float]) -> str:
+    """What becomes of every kill: as many outcomes. One that comes too late begins the stage anew."""
+    given, outcomes, reached = base(place, stage), [], []
+    while moments:
+        with _copy(given.path) as copy:
+            while moments and "finished" not in reached:
+                reached.append(_kill(given, copy, moments[0], late=len(moments) < SERIES))
+                moments = moments[1:]
+            outcome = _goes_on(given, copy, "resumed").partition("@")[0]
+            outcomes += [f"{outcome}@{each}" for each in reached]
+            reached = []
+    return "|".join(outcomes)
+
+
+def _kill(given: Base, copy: Path, moment: float, *, late: bool) -> str:
+    """Kill the command of a stage; how far it had come."""
+    before = checkpoints(copy, given.stage)
+    process = child(given.words(copy), copy.parent / "log")
+    if late:
+        while process.is_alive() and not works(copy, given.stage, before):
+            time.sleep(0.005)
+        time.sleep(moment * (given.seconds - given.begun))
+    else:
+        time.sleep(moment * given.seconds)
+    process.kill()
+    process.join()
+    return how_far(copy, given.stage)
 
 
 def _goes_on(given: Base, copy: Path, good: str, note: str = "") -> str:
@@ -424,23 +449,24 @@ def _exit_code(words: Sequence[str]) -> int:
 
 
 def _hasten() -> None:
-    """Short chunks and many checkpoints; no pictures, on which nothing depends."""
+    """Short chunks and many checkpoints; no pictures, and short reports, on which nothing depends."""
     _hastened(False).__enter__()
 
 
 @contextlib.contextmanager
 def _hastened(pictures: bool) -> Iterator[None]:
     slow = dict(train.__kwdefaults__)
-    drawn = filling.drawable, option_sets.card_pictures
+    drawn = filling.drawable, option_sets.card_pictures, option_sets.NUM_STARTS
     train.__kwdefaults__.update(checkpoint_seconds=0.0, chunk_seconds=0.1)
     if not pictures:
         filling.drawable = lambda directory: ()
         option_sets.card_pictures = lambda *given, **named: {}
+        option_sets.NUM_STARTS = 16
     try:
         yield
     finally:
         train.__kwdefaults__.update(slow)
-        filling.drawable, option_sets.card_pictures = drawn
+        filling.drawable, option_sets.card_pictures, option_sets.NUM_STARTS = drawn
 
 
 def keep_programs(place: Path) -> None:

@@ -138,10 +138,10 @@ PICTURES = (".png", ".pdf", ".gif")
 """Of these, on which nothing depends, a few are damaged in each way."""
 
 
-def losses(path: Path, what: Look) -> Iterator[Try]:
-    """Every file cut in several places, deleted, and replaced by what is no file."""
+def losses(path: Path, what: Look, aside: tuple[str, ...] = ()) -> Iterator[Try]:
+    """Every file cut in several places, deleted, and replaced by what is no file; but for those of some folders."""
     expected = _expected(path, what)
-    files = _files(path)
+    files = [file for file in _files(path) if file.relative_to(path).parts[0] not in aside]
     pictures = [file for file in files if file.suffix in PICTURES]
     for file in (each for each in files if each not in pictures[3:]):
         for name, damage in LOSSES.items():
