@@ -40,12 +40,12 @@ Try = tuple[str, Callable[[], str]]
 SMALL = {
     "scenario": "grid-5x5-2p,task=meet",
     "method": "iql+hit",
-    "laplacian": {"type": "Allo", "num_eigenfunctions": 2, "hidden": [16], "steps": 300, "batch_size": 32},
+    "laplacian": {"type": "Allo", "num_eigenfunctions": 2, "hidden": [16], "steps": 1000, "batch_size": 32},
     "seeds": 2,
     "walk": {"transitions": 20_000, "num_envs": 20},
-    "representation": {"steps": 400, "batch": 32},
-    "options": {"num_starts": 32, "learner": {"steps": 8000, "batch": 16, "network": {"hidden": [16]}}},
-    "learning": {"macro": {"discoveries": 1}, "learner": {"steps": 4800, "batch": 8}, "evaluations": 3, "episodes": 4},
+    "representation": {"steps": 2000, "batch": 32},
+    "options": {"num_starts": 32, "learner": {"steps": 30_000, "batch": 16, "network": {"hidden": [16]}}},
+    "learning": {"macro": {"discoveries": 1}, "learner": {"steps": 9600, "batch": 8}, "evaluations": 3, "episodes": 4},
 }
 """A run of every stage, each of which takes about a second once it is compiled."""
 
@@ -403,8 +403,8 @@ def _in_child(words: Sequence[str], log: Path) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     os.write(1, b"begun\n")
-    _hasten()
-    command_line(list(words))
+    with _hastened(pictures=False):
+        command_line(list(words))
 
 
 def here(words: Sequence[str], *, pictures: bool = False) -> tuple[int, str]:
@@ -448,16 +448,12 @@ def _exit_code(words: Sequence[str]) -> int:
     return 0
 
 
-def _hasten() -> None:
-    """Short chunks and many checkpoints; no pictures, and short reports, on which nothing depends."""
-    _hastened(False).__enter__()
-
-
 @contextlib.contextmanager
 def _hastened(pictures: bool) -> Iterator[None]:
+    """Short chunks and many checkpoints; no pictures, and short reports, on which nothing depends."""
     slow = dict(train.__kwdefaults__)
     drawn = filling.drawable, option_sets.card_pictures, option_sets.NUM_STARTS
-    train.__kwdefaults__.update(checkpoint_seconds=0.0, chunk_seconds=0.1)
+    train.__kwdefaults__.update(checkpoint_seconds=0.0, chunk_seconds=0.05)
     if not pictures:
         filling.drawable = lambda directory: ()
         option_sets.card_pictures = lambda *given, **named: {}
