@@ -1,138 +1,213 @@
 """What becomes of runs and option sets that are killed, damaged, starved of disk, shared, signalled or ill asked for.
 
-python -m benchmarks.faults --minutes 10
-python -m benchmarks.faults --minutes 10 --run runs/quick     with a finished run of yours in place of one that is made
+python -m benchmarks.faults                       everything: about 45 minutes of one core
+python -m benchmarks.faults --minutes 10          as many tries of each kind as fit
+python -m benchmarks.faults --only kill signal    kinds whose name holds one of these words
 
 Each try damages a copy, does what a user would do, and compares what comes out with what comes out of the whole one.
+The table is saved as it grows: the same command with the same --place goes on where it was stopped.
 """
 
+import itertools
 import json
 import random
+import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from types import FrameType
+from typing import Any
 
 import tyro
 
-from benchmarks.faults_tries import (
-    bad_configurations,
-    flips,
-    full_disks,
-    kills,
-    locks,
-    look,
-    look_at_set,
-    losses,
-    prepared_run,
-    resume,
-    signals,
-    stopped_training,
-)
+from benchmarks import faults_asked, faults_stages, faults_tries
 from cooptions.errors import CooptionsError
 from cooptions.files import Json, write_json
 from cooptions.runs.directory import provenance
 
 OUTCOMES = ("refused", "resumed", "harmless", "silent", "traceback")
+HANGS = 300
+"""Seconds after which a try counts as one that never ends."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How long to try."""
+    """How long to try, and what."""
 
-    minutes: float = 10.0
-    """In all; every kind of fault has its share, and fewer tries where that is over."""
+    minutes: float = 0.0
+    """In all; every kind has its share, and fewer tries where that is over. 0 for every try of every kind."""
+    only: tuple[str, ...] = ()
+    """Words of the names of kinds; all of them when left out."""
     seed: int = 0
     """Of the random places and moments."""
-    run: Path | None = None
-    """A finished run directory to damage copies of; by default a tiny one is made, which takes some minutes."""
+    place: Path | None = None
+    """Where the runs to be damaged are made, and found again; a temporary folder when left out."""
     out: Path = Path("results/faults/faults.json")
-    json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """End with one JSON object."""
 
 
 @dataclass
 class Row:
     """What became of the tries of one kind."""
 
+    attempts: int = 0
+    """Calls; some make several tries."""
     counts: Counter[str] = field(default_factory=Counter)
+    moments: Counter[str] = field(default_factory=Counter)
+    """How far what was disturbed had come, where that can be told."""
     examples: list[str] = field(default_factory=list)
-    """Of tries that were silent or ended in a traceback."""
+    """Of tries that did not end well."""
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
 
-    def add(self, outcome: str, what: str) -> None:
+    def add(self, outcomes: str, what: str) -> None:
+        """Enter an attempt: an outcome for each try, and after an @ how far things had come."""
+        self.attempts += 1
+        for outcome in outcomes.split("|"):
+            self._add(*outcome.partition("@"), what)
+
+    def _add(self, outcome: str, at: str, moment: str, what: str) -> None:
         self.counts[outcome] += 1
-        if outcome in ("silent", "traceback", "other") and len(self.examples) < 10:
+        self.moments.update([moment] if at and moment else [])
+        if outcome not in ("refused", "resumed", "harmless") and len(self.examples) < 20:
             self.examples.append(f"{outcome}: {what}")
+
+    @classmethod
+    def of(cls, known: Json) -> "Row":
+        """A row that was saved."""
+        counts = Counter({name: known[name] for name in OUTCOMES if known.get(name)} | known.get("other", {}))
+        timed = {name: known[name] for name in ("seconds", "cpu_seconds")}
+        return cls(known["attempts"], counts, Counter(known.get("moments", {})), list(known["examples"]), **timed)
 
 
 Try = tuple[str, Callable[[], str]]
-"""What is done, and a function that does it: the outcome."""
+"""What is done, and a function that does it: the outcome of each try in it."""
+Tries = Callable[[Path, random.Random], Iterator[Try]]
 
 
-def run_tries(tries: Iterator[Try], seconds: float) -> Row:
-    """Do one after the other until the time is over."""
-    row, begun = Row(), time.monotonic()
-    for what, attempt in tries:
-        outcome = outcome_of(attempt)
-        row.add(outcome[0], f"{what}: {outcome[1]}")
+def kinds() -> dict[str, Tries]:
+    """Every kind of fault."""
+    stages, tries, asked = faults_stages, faults_tries, faults_asked
+    found: dict[str, Tries] = {}
+    for stage in stages.MAKES:
+        found[f"kill {stage}"] = lambda place, rng, stage=stage: stages.kills(place, stage, rng, 50)
+    wholes: dict[str, Callable[[Path], tuple[Path, tries.Look]]] = {
+        "run": lambda place: (stages.prepared_run(place), tries.look),
+        "option set": lambda place: tries.set_to_look_at(stages.prepared_run(place)),
+        "stopped run": lambda place: (stages.stopped_run(place), stages.go_on(place)),
+        "stopped training": lambda place: (tries.stopped_training(place / "begun"), tries.resume),
+    }
+    nums = {"run": 200, "option set": 200, "stopped run": 60, "stopped training": 200}
+    for name, whole in wholes.items():
+        found[f"flip a bit of a {name}"] = lambda place, rng, name=name, whole=whole: tries.flips(
+            *whole(place), rng, nums[name]
+        )
+    for name, whole in wholes.items():
+        aside = ("option_sets",) if name == "stopped run" else ()
+        found[f"cut, delete or replace a file of a {name}"] = lambda place, rng, whole=whole, aside=aside: tries.losses(
+            *whole(place), aside
+        )
+    found["full disk, whole run"] = lambda place, rng: stages.full_disks(place, 20)
+    found["full disk, training"] = lambda place, rng: tries.full_disks(tries.stopped_training(place / "begun"), 20)
+    found["two processes"] = lambda place, rng: stages.two_processes(place, 5)
+    found["locks and links"] = lambda place, rng: tries.locks(tries.stopped_training(place / "begun"))
+    found["signals"] = lambda place, rng: stages.signals(place, rng, 8)
+    found["strangers' code"] = lambda place, rng: asked.strangers(stages.prepared_run(place), place)
+    found["bad configurations"] = lambda place, rng: asked.bad_configurations(place)
+    return found
+
+
+def run_tries(
+    tries: Iterator[Try], seconds: float, row: Row | None = None, save: Callable[[Row, str], None] | None = None
+) -> Row:
+    """Do one after the other until the time is over, but for those that were done before."""
+    row, begun = row or Row(), time.monotonic()
+    earlier, cpu = (row.seconds, row.cpu_seconds), faults_stages.processor_seconds()
+    for what, attempt in itertools.islice(tries, row.attempts, None):
+        outcome, message = outcome_of(attempt)
+        row.add(outcome, f"{what}: {message}")
+        row.seconds = round(earlier[0] + time.monotonic() - begun, 1)
+        row.cpu_seconds = round(earlier[1] + faults_stages.processor_seconds() - cpu, 1)
+        if save:
+            save(row, f"{what}: {outcome}")
         if time.monotonic() - begun > seconds:
             break
-    row.seconds = round(time.monotonic() - begun, 1)
     return row
 
 
 def outcome_of(attempt: Callable[[], str]) -> tuple[str, str]:
     """The outcome of a try, and the message it ended with."""
+    before = signal.signal(signal.SIGALRM, _hangs)
+    signal.alarm(HANGS)
     try:
         return attempt(), ""
     except CooptionsError as error:
-        text = str(error)
-        return ("refused" if "\n" not in text else "traceback"), text
+        text = str(error.args[0]) if error.args else ""
+        return ("refused" if text and "\n" not in text else "traceback"), text
     except OSError as error:  # the command line prints these in one line
         return ("refused" if error.strerror else "traceback"), str(error)
     except Exception as error:  # any other would be a traceback on the user's terminal
         return "traceback", f"{type(error).__name__}: {error}"
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _hangs(number: int, frame: FrameType | None) -> None:
+    raise RuntimeError(f"still at it after {HANGS} s")
 
 
 def main(arguments: Arguments) -> Json:
-    rng, share = random.Random(arguments.seed), 60.0 * arguments.minutes / 16
+    chosen = {
+        name: tries
+        for name, tries in kinds().items()
+        if not arguments.only or any(word in name for word in arguments.only)
+    }
+    result: Json = json.loads(arguments.out.read_text()) if arguments.place and arguments.out.exists() else {}
+    rows: dict[str, Json] = result.get("tries", {})
+    share = 60.0 * arguments.minutes / len(chosen) if arguments.minutes else float("inf")
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        run = arguments.run or prepared_run(place / "run")
-        option_set = next(run.glob("option_sets/*"))
-        begun = stopped_training(place / "begun")
-        kinds: dict[str, tuple[Iterator[Try], float]] = {
-            "kill a training": (kills(place, rng, 50), 4 * share),
-            "flip a bit of a run": (flips(run, look, rng, 200), 2 * share),
-            "flip a bit of a stopped training": (flips(begun, resume, rng, 200), 2 * share),
-            "flip a bit of an option set": (flips(option_set, look_at_set(run), rng, 200), share),
-            "truncate, empty or delete a file of a run": (losses(run, look), share),
-            "truncate, empty or delete a file of a stopped training": (losses(begun, resume), share),
-            "truncate, empty or delete a file of an option set": (losses(option_set, look_at_set(run)), share),
-            "full disk": (full_disks(begun, 20), share),
-            "locks and links": (locks(begun), share),
-            "signals": (signals(place, rng, 8), share),
-            "bad configurations": (bad_configurations(place), 3 * share),
-        }
-        rows = {kind: run_tries(tries, seconds) for kind, (tries, seconds) in kinds.items()}
-    return {"tries": {kind: summary(row) for kind, row in rows.items()}, **provenance()}
+        place = arguments.place or Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        faults_stages.keep_programs(place)
+        for name, tries in chosen.items():
+
+            def save(row: Row, told: str, name: str = name) -> None:
+                rows[name] = summary(row)
+                write_json(arguments.out, {"tries": rows, **provenance()})
+                print(f"{time.strftime('%H:%M:%S')} {name} {row.counts.total()} {told}", flush=True)
+
+            known = Row.of(rows[name]) if name in rows else Row()
+            rng = random.Random(f"{arguments.seed} {name}")
+            rows[name] = summary(run_tries(tries(place, rng), share, known, save))
+    return {"tries": rows, **provenance()}
 
 
 def summary(row: Row) -> dict[str, Any]:
     known = {outcome: row.counts[outcome] for outcome in OUTCOMES}
     other = {outcome: number for outcome, number in row.counts.items() if outcome not in OUTCOMES}
-    return {"tries": row.counts.total(), **known, **other, "seconds": row.seconds, "examples": row.examples}
+    return {
+        "tries": row.counts.total(),
+        "attempts": row.attempts,
+        **known,
+        **({"other": other} if other else {}),
+        **({"moments": dict(row.moments)} if row.moments else {}),
+        "seconds": row.seconds,
+        "cpu_seconds": row.cpu_seconds,
+        "examples": row.examples,
+    }
 
 
-def table(result: Json) -> str:
+def table(result: Mapping[str, Any]) -> str:
     """The outcomes as Markdown."""
     lines = [f"| fault | tries | {' | '.join(OUTCOMES)} |", f"|---|{'---:|' * (1 + len(OUTCOMES))}"]
+    every = Counter()
     for kind, row in result["tries"].items():
+        every.update({name: row[name] for name in ("tries", *OUTCOMES)})
         lines.append(f"| {kind} | {row['tries']} | {' | '.join(str(row[outcome]) for outcome in OUTCOMES)} |")
+    lines.append(f"| all | {every['tries']} | {' | '.join(str(every[outcome]) for outcome in OUTCOMES)} |")
     return "\n".join(lines)
 
 
@@ -140,4 +215,4 @@ if __name__ == "__main__":
     given = tyro.cli(Arguments)
     outcome = main(given)
     write_json(given.out, outcome)
-    print(json.dumps(outcome) if given.json else table(outcome))
+    print(table(outcome))

@@ -1,5 +1,5 @@
-"""Our IQL against JaxMARL's own scripts, with and without joint options, our PQN and PPO: what an update takes, learning
-included.
+"""Our IQL against JaxMARL's own scripts, with and without joint options, our PQN and PPO: what an update takes,
+learning included.
 
     python -m benchmarks.learning_speed --baselines DIR > learning_speed.json
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from cooptions.errors import LARGEST, ConfigError, require_number, require_whole, require_widths
+from cooptions.errors import LARGEST, ConfigError, CooptionsError, require_number, require_whole, require_widths
 
 NAN, INF = float("nan"), float("inf")
 
@@ -36,3 +36,8 @@ def test_whole_numbers_have_a_limit(value):
         require_whole("num", value)
     with pytest.raises(ConfigError, match="hidden must"):
         require_widths("hidden", (8, value))
+
+
+def test_what_is_said_is_one_line_that_steers_no_terminal():
+    assert str(CooptionsError("a\nb\x1b[31m\u202ec")) == "a b\\x1b[31m\\u202ec"
+    assert str(CooptionsError("run-é.yaml: no")) == "run-é.yaml: no"

@@ -1,12 +1,16 @@
 """The harness of `benchmarks.faults`: that it sees what goes wrong, and in the slow one that nothing does."""
 
+import json
 import random
+import time
 
 import pytest
 
-from benchmarks.faults import Arguments, main, outcome_of, run_tries, summary, table
-from benchmarks.faults_tries import SENSELESS, compared, flips, full_disks, locks, losses, resume, stopped_training
+from benchmarks.faults import Arguments, Row, kinds, main, outcome_of, run_tries, summary, table
+from benchmarks.faults_asked import CAMPAIGNS, COMMANDS, SCENARIOS, SENSELESS
+from benchmarks.faults_tries import compared, flips, full_disks, locks, losses, resume, stopped_training
 from cooptions.errors import ArtifactError
+from cooptions.runs.stages import STAGES
 
 GOOD = {"refused", "resumed", "harmless"}
 
@@ -37,7 +41,38 @@ def test_what_comes_out_differently_without_a_word_is_silent(tmp_path):
 
 
 def test_sixty_configurations_are_tried():
-    assert len(SENSELESS) == len(set(SENSELESS)) >= 60
+    every = [*SENSELESS, *SCENARIOS, *COMMANDS, *CAMPAIGNS]
+    assert len(every) == len(set(every)) >= 60
+
+
+def test_every_stage_is_killed_and_every_kind_of_fault_is_there():
+    names = " ".join(kinds())
+    for wanted in (
+        *(f"kill {stage}" for stage in STAGES),
+        "flip",
+        "delete",
+        "disk",
+        "locks",
+        "signals",
+        "two processes",
+    ):
+        assert wanted in names
+
+
+def test_a_series_goes_on_where_it_was_stopped():
+    done = []
+    tries = [(str(number), lambda number=number: done.append(number) or "resumed@late") for number in range(5)]
+    stopped = run_tries(iter(tries[:2]), seconds=60.0)
+    saved = json.loads(json.dumps(summary(stopped)))
+    row = run_tries(iter(tries), 60.0, Row.of(saved))
+    assert done == [0, 1, 2, 3, 4]
+    assert summary(row)["resumed"] == 5
+    assert summary(row)["moments"] == {"late": 5}
+
+
+def test_a_try_that_never_ends_is_found(monkeypatch):
+    monkeypatch.setattr("benchmarks.faults.HANGS", 1)
+    assert outcome_of(lambda: time.sleep(60) or "harmless")[0] == "traceback"
 
 
 def test_a_stopped_training_survives_faults_of_every_kind(tmp_path):

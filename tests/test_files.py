@@ -1,6 +1,7 @@
 """Configurations as JSON and back, for files of unknown origin; trees of arrays as one file."""
 
 import json
+import os
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,7 +12,7 @@ from cooptions.discovery.laplacian.kronecker import Kronecker
 from cooptions.discovery.representations.base import AbstractRepresentation
 from cooptions.discovery.representations.hit import Hit
 from cooptions.errors import ArtifactError
-from cooptions.files import decode, encode, load_tree, save_tree
+from cooptions.files import decode, encode, file_digest, fill, load_tree, read_json, save_tree
 
 
 @dataclass(frozen=True)
@@ -92,3 +93,23 @@ def test_every_flipped_bit_of_a_tree_is_noticed(tmp_path):
         (tmp_path / "tree").write_bytes(damaged)
         with pytest.raises(ArtifactError, match="tree"):
             load_tree(tmp_path / "tree", Inner)
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": 1e999}', '{"a": NaN}', "[" * 100 + "]" * 100, "[" * 99999])
+def test_json_that_no_one_needs_is_refused(text, tmp_path):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(ArtifactError, match="a.json: damaged: "):
+        read_json(tmp_path / "a.json")
+
+
+def test_what_is_no_plain_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ArtifactError, match="not a plain file"):
+        read_json(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a plain file"):
+        file_digest(tmp_path / "pipe")
+
+
+def test_arrays_of_another_shape_are_refused_by_name():
+    with pytest.raises(ArtifactError, match="disagree on b:"):
+        fill({"a": np.zeros(2), "b": np.zeros(3)}, {"a": np.zeros(2), "b": np.zeros(4)})

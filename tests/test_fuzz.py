@@ -1,6 +1,8 @@
 """Whatever strangers send is either understood or refused in one line: no other error, nothing made on the way."""
 
 import json
+import random
+import re
 import struct
 
 import numpy as np
@@ -9,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save
 
+from benchmarks.fuzz_mutations import mutated
+from cooptions.campaigns.reading import parse_campaign
 from cooptions.envs.names import families
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import ArtifactError, ConfigError, CooptionsError
@@ -135,3 +139,76 @@ def test_changed_metrics_are_cut_at_the_end_or_refused_in_one_line(tmp_path, at,
     read = []
     assert "\n" not in _said(ArtifactError, lambda: read.extend(MetricsFile(tmp_path / "fit.jsonl").rows()))
     assert [row["step"] for row in read] == [10, 20, 30][: len(read)]
+
+
+CAMPAIGN = b"""
+name: tiny
+seeds: 0..3
+block: 2
+steps: 1e6
+lineups:
+  main:
+    scenarios: &here ["grid-5x5-2p"]
+    methods: [iql, iql+hit]
+    options: 2
+    set: {laplacian: {num_eigenfunctions: 2}}
+  other: {scenarios: *here, methods: ippo, variant: none}
+compare:
+  first: {lineup: main, left: iql+hit-2options, right: iql, claim: Options help.}
+figures:
+  all: {kind: curves, metric: return, panels: {One: [iql]}}
+"""
+VALUES_OF_IT = [
+    (found.start(), found.end()) for found in re.finditer(rb"(?<=: )[^\n,{}\[\]]+|(?<=set: ){.*}", CAMPAIGN)
+]
+LAUGHS = "[&b0 [x], " + ", ".join(f"&b{n} [{', '.join([f'*b{n - 1}'] * 9)}]" for n in range(1, 20)) + "]"
+"""A few hundred bytes that stand for nine to the power of nineteen words."""
+PUT = [
+    *("{}", "[]", "[[", "- ", ": ", "&here ", "*here", "<<: *here", "!!int x", "!!python/name:os.abort ", "? "),
+    *(".nan", ".inf", "1e400", "1e18", "0..99999999999", f"{'1' * 5000}..{'2' * 5000}", "2020-13-45", "0x_", "~"),
+    *(r'"\e[31m"', r'"a\nb"', "evil:env", "../..", "iql", "set", "seeds", "grid-99999x99999-2p", "{a: &c {b: *c}}"),
+    *("&c [*c]", LAUGHS, f"[{'iql, ' * 25_000}]", "[0, 1, 2", '""'),
+]
+
+
+def test_the_campaign_is_one():
+    assert len(parse_campaign(CAMPAIGN).wanted) == 3
+
+
+@pytest.mark.parametrize("new", PUT, ids=lambda new: new[:20])
+def test_a_campaign_with_one_other_value_is_read_or_refused_in_one_line(new):
+    for field in (
+        b"tiny",
+        b"0..3",
+        b"1e6",
+        b"[iql, iql+hit]",
+        b"{laplacian: {num_eigenfunctions: 2}}",
+        b"Options help.",
+    ):
+        assert CAMPAIGN.count(field) == 1
+        changed = CAMPAIGN.replace(field, new.encode())
+        assert _said(CooptionsError, lambda changed=changed: parse_campaign(changed).wanted).isprintable()
+
+
+@few
+@given(st.lists(st.tuples(st.sampled_from(VALUES_OF_IT), st.sampled_from(PUT)), min_size=2, max_size=4))
+def test_a_campaign_of_other_values_is_read_or_refused_in_one_line(changes):
+    """Aliases that grow without end, seeds and steps beyond all numbers, names that steer a terminal."""
+    content = CAMPAIGN
+    for (begin, end), new in sorted(changes, reverse=True):
+        content = content[:begin] + new.encode() + content[end:]
+    assert _said(CooptionsError, lambda: parse_campaign(content).wanted).isprintable()
+
+
+@few
+@given(st.binary(max_size=80), st.integers(0, len(CAMPAIGN)))
+def test_a_campaign_of_any_bytes_is_read_or_refused_in_one_line(new, at):
+    """Bytes that are no UTF-8 among them."""
+    assert _said(CooptionsError, lambda: parse_campaign(CAMPAIGN[:at] + new + CAMPAIGN[at:]).wanted).isprintable()
+
+
+@pytest.mark.parametrize("whole", [CAMPAIGN, WHOLE, LINES, json.dumps(encode(DESCRIPTION)).encode()])
+def test_the_fuzzer_changes_what_it_is_given(whole):
+    changed = {mutated(whole, random.Random(seed)) for seed in range(200)}
+    assert len(changed - {whole}) > 150
+    assert mutated(whole, random.Random(7)) == mutated(whole, random.Random(7))

@@ -11,6 +11,9 @@ Bound = int | float | None
 class CooptionsError(Exception):
     """Base of all expected failures; the command line prints it and exits with 2."""
 
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
 
 class ConfigError(CooptionsError):
     """A value in a configuration or scenario cannot be used."""
@@ -30,6 +33,12 @@ WIDEST = 65_536
 MOST_FUNCTIONS = 4096
 LARGEST = 2**31 - 1
 """The largest whole number that arrays can be indexed with."""
+
+
+def printable(text: str) -> str:
+    """A text as one line that steers no terminal: names that files bring may hold anything."""
+    line = " ".join(text.splitlines())
+    return line if line.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def require(condition: bool, message: str) -> None:

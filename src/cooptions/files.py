@@ -2,14 +2,17 @@
 
 import contextlib
 import dataclasses
+import errno
 import hashlib
 import json
+import math
 import os
+import stat
 import sys
 import types
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, BinaryIO, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import jax
 import numpy as np
@@ -26,6 +29,8 @@ PARTIAL = ".partial"
 """How the name of a file ends that is being written."""
 
 LONGEST_TEXT = 1000
+DEEPEST = 64
+"""Levels of lists and objects in a JSON file."""
 LARGEST_EXACT = 2**53
 """Every whole number up to this one is a float."""
 
@@ -80,10 +85,27 @@ def write_json(path: Path, value: Any) -> None:
     write_bytes(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode())
 
 
+def open_plain(path: Path) -> BinaryIO:
+    """A plain file to read from. What is none, such as a pipe or a device, is refused: it might never end."""
+    file = open(  # noqa: SIM115 (handed on)
+        path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+    )
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a plain file", str(path))
+    return file
+
+
+def read_plain(path: Path) -> bytes:
+    """The content of a plain file."""
+    with open_plain(path) as file:
+        return file.read()
+
+
 def read_json(path: Path) -> Json:
     """The object in a file; empty where there is no file."""
     try:
-        value = parse_json(path.read_bytes())
+        value = parse_json(read_plain(path))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
@@ -94,15 +116,34 @@ def read_json(path: Path) -> Json:
 
 
 def parse_json(content: bytes) -> Any:
-    """JSON as the standard has it: UTF-8, no name twice, no NaN and no infinity."""
-    return json.loads(content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
+    """JSON as the standard has it: UTF-8, no name twice, no NaN and no infinity; and no deeper than anyone needs."""
+    value = json.loads(
+        content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_finite
+    )
+    if _nests_deeper(value, DEEPEST):
+        raise ValueError(f"it nests deeper than {DEEPEST} levels")
+    return value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Json:
-    names = [name for name, _ in pairs]
-    if len(set(names)) < len(names):
-        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} stands there twice")
-    return dict(pairs)
+    found: Json = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"the name {name[:80]!r} stands there twice")
+        found[name] = value
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:20]} is no finite number")
+    return number
+
+
+def _nests_deeper(value: Any, levels: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return levels == 0 or any(_nests_deeper(item, levels - 1) for item in inner)
 
 
 def _no_number(name: str) -> Any:
@@ -111,7 +152,8 @@ def _no_number(name: str) -> Any:
 
 def file_digest(path: Path) -> str:
     """The SHA-256 of a file."""
-    return digest(path.read_bytes())
+    with open_plain(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def digest(content: bytes) -> str:
@@ -128,10 +170,13 @@ def named_leaves(tree: Any) -> list[tuple[str, Any]]:
 
 def fill(like: Tree, arrays: dict[str, np.ndarray]) -> Tree:
     """A tree of the structure of `like`, with the arrays that carry its leaves' names."""
-    names = [name for name, _ in named_leaves(like)]
-    if set(names) != set(arrays):
-        odd = sorted(set(names) ^ set(arrays))
-        raise ArtifactError(f"artefact and code disagree on {', '.join(odd)}: it was made by another version; rerun it")
+    shapes = {name: tuple(leaf.shape) for name, leaf in named_leaves(like)}
+    names = list(shapes)
+    odd = sorted(set(names) ^ set(arrays)) or [name for name in names if shapes[name] != arrays[name].shape]
+    if odd:
+        raise ArtifactError(
+            f"artefact and code disagree on {', '.join(odd[:8])}: it was made by another version; rerun it"
+        )
     return jax.tree.unflatten(jax.tree.structure(like), [jax.numpy.asarray(arrays[name]) for name in names])
 
 

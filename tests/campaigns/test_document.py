@@ -1,15 +1,20 @@
 """YAML with line numbers, and what it refuses."""
 
+import os
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cooptions.campaigns.document import parse_document, read_document, unknown
-from cooptions.errors import ArtifactError, ConfigError
+from cooptions.errors import ConfigError
+
+LAUGHS = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 20))])
+"""A few hundred bytes that stand for nine to the power of nineteen words."""
 
 
 def entry(text):
-    return parse_document(text.encode(), "file.yaml")
+    return parse_document(text.encode("latin-1"), "file.yaml")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +48,14 @@ def test_plain_values(text, value):
          "file.yaml:1: x: unknown 'iql+hti'; did you mean iql+hit?"),
         ("x: [1", lambda e: e, "file.yaml:1: not YAML: expected"),
         ("x: !!python/object:os.system [1]", lambda e: e.entries()["x"].text(), "x: must be a word"),
-        ("x: &a [*a]", lambda e: e.entries()["x"].value(), "x: must be a plain value"),
+        ("x: &a [*a]", lambda e: e, "file.yaml:1: not YAML: an alias stands within what it stands for"),
+        ("x: &a {y: *a}", lambda e: e, "file.yaml:1: not YAML: an alias stands within what it stands for"),
+        (LAUGHS, lambda e: e, "file.yaml:6: not YAML: with its aliases written out it holds more than 20000 values"),
+        ("[" + "a," * 30_000 + "]", lambda e: e, "file.yaml:1: not YAML: more than 20000 values"),
+        ('"a\\nb": 1', lambda e: e.entries(), "file.yaml:1: campaign: a name must be a word"),
+        ('x: "a\\e[31m"', lambda e: e.entries()["x"].text(), "x: must be one line, without control characters"),
+        ("x: 1e300", lambda e: e.entries()["x"].integer(), "x: must be at most 9007199254740992, not '1e300'"),
+        ("x: \xff", lambda e: e.entries()["x"].text(), "file.yaml: not YAML"),
         ("", lambda e: e, "file.yaml: is empty"),
         ("\x00", lambda e: e, "file.yaml: not YAML"),
         ("[" * 5000, lambda e: e, "file.yaml: not YAML"),
@@ -58,8 +70,20 @@ def test_what_cannot_be_used_is_told_with_its_line(text, ask, message):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ArtifactError, match="none.yaml: cannot be read"):
+    with pytest.raises(ConfigError, match="none.yaml: cannot be read"):
         read_document(tmp_path / "none.yaml")
+
+
+def test_what_is_no_plain_file_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for name in ("pipe", "endless"):
+        with pytest.raises(ConfigError, match=f"{name}: not a file"):
+            read_document(tmp_path / name)
+
+
+def test_an_alias_stands_for_its_value():
+    assert entry("a: &a [x, y]\nb: *a").entries()["b"].value() == ("x", "y")
 
 
 def test_without_a_near_name_all_are_told():

@@ -102,6 +102,12 @@ REPLACED = [
     ("kind: curves", "lineup: plain", "figures.curves: needs kind"),
     ("    seeds: 2", "    seeds: 3..1", "20: lineups.plain.seeds: must be a number, or first..last, not '3..1'"),
     ("    seeds: 2", "    seeds: 0", "lineups.plain.seeds: must be a whole number of at least 1"),
+    ("    seeds: 2", "    seeds: 1e12", "lineups.plain.seeds: must be at most 1000000, not '1e12'"),
+    ("    seeds: 2", "    seeds: 0..99999999999999", "lineups.plain.seeds: must be a number, or first..last"),
+    ("    seeds: 2", f"    seeds: 0..{'9' * 5000}", "lineups.plain.seeds: must be a number, or first..last"),
+    ("    seeds: 2", "    seeds: 7..4294967296", "lineups.plain.seeds: must be at most 1000000 seeds"),
+    ("    seeds: 2", f"    options: {list(range(10_001))}", "plain: makes 10001 rows, more than the 10000"),
+    ("block: 1", "block: 1e300", "4: block: must be at most 9007199254740992"),
     ("    seeds: 2", "    until: end", "lineups.plain.until: unknown 'end'"),
     ("    seeds: 2", "    options: [-1]", "lineups.plain.options: must be a whole number"),
     ("methods: [iql+hit, iql+mask]", "methods: [iql+hit]\n    options: 9", "num_options must be at most 2, not 9"),
@@ -144,6 +150,16 @@ compare:
 """
     (claim,) = parse_campaign(text.encode()).claims
     assert claim.against == ((GRID, "iql"), ("grid-5x5-2p", "iql"), ("grid-5x5-2p", "mappo"))
+
+
+def test_seeds_far_apart_are_not_all_planned():
+    text = f"""
+lineups:
+  one: {{scenarios: ["{GRID}"], methods: [iql], seeds: 0..1}}
+  two: {{scenarios: ["{GRID}"], methods: [iql], seeds: 4000000000..4000000001}}
+"""
+    with pytest.raises(ConfigError, match="seeds must be at most 1000000, not 4000000002"):
+        _ = parse_campaign(text.encode()).wanted
 
 
 def test_two_settings_under_one_name_are_refused():

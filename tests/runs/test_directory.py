@@ -12,6 +12,7 @@ from cooptions.files import fill, named_leaves, write_bytes
 from cooptions.runs import directory as artifacts
 from cooptions.runs.directory import open_run, read_run
 from cooptions.runs.lock import hold
+from cooptions.runs.records import write_record
 from cooptions.training.metrics import line_of
 
 TREE = {"weights": np.arange(6.0).reshape(2, 3), "nested": [np.array([True, False])]}
@@ -128,6 +129,7 @@ from pathlib import Path
 import numpy as np
 from cooptions.runs.directory import open_run, read_run
 from cooptions.runs.lock import hold
+from cooptions.runs.records import write_record
 from cooptions.training.metrics import line_of
 from cooptions.errors import ArtifactError
 with open_run(Path(sys.argv[1]), {"a": {}, "b": {}}) as run:
@@ -336,3 +338,28 @@ def test_what_a_dead_process_left_half_written_is_removed(tmp_path):
         path.write_bytes(b"half")
     with open_run(tmp_path, {}):
         assert not any(path.exists() for path in left)
+
+
+BAD_ENTRIES = {
+    "no files": (lambda entry: entry.pop("files"), "a.files is not as it is written"),
+    "files that are a list": (lambda entry: entry.update(files=[]), "a.files is not as it is written"),
+    "no seconds": (lambda entry: entry.pop("seconds"), "a.seconds is not as it is written"),
+    "a file elsewhere": (lambda entry: entry.update(files={"../b": "0"}), "'../b' is no file of a run"),
+    "a file from the root": (lambda entry: entry.update(sealed={"/dev/zero": "0"}), "'/dev/zero' is no file of a run"),
+    "a digest that is none": (lambda entry: entry.update(sealed={"b": None}), "'b' is no file of a run"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD_ENTRIES)
+def test_a_manifest_that_nobody_writes_is_refused(bad, tmp_path):
+    """Its check fits: whoever means harm can compute it."""
+    change, message = BAD_ENTRIES[bad]
+    with open_run(tmp_path, {"a": {"x": 1}}) as run:
+        run.save("a", TREE, seconds=0.0)
+        manifest = run.manifest
+    change(manifest["a"])
+    write_record(tmp_path / "manifest.json", manifest)
+    with pytest.raises(ArtifactError, match=message):
+        read_run(tmp_path)
+    with pytest.raises(ArtifactError, match=message), open_run(tmp_path, {}):
+        pass

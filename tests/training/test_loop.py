@@ -169,6 +169,15 @@ def test_damaged_checkpoint_gives_way_to_the_one_before_and_says_so(tmp_path, da
     assert [row["step"] for row in MetricsFile(tmp_path / "metrics/toy.jsonl").rows()] == list(range(10, 101, 10))
 
 
+def test_a_checkpoint_of_a_step_that_training_does_not_have_is_refused(tmp_path):
+    """Its file was renamed: trained on from there, steps would be missing without a word."""
+    _stopped(tmp_path)
+    folder = tmp_path / "checkpoints/toy"
+    (folder / "30.safetensors").rename(folder / "60.safetensors")
+    with pytest.raises(ArtifactError, match=r"60.safetensors: damaged: training has no step 60 after 3 rows"):
+        _train(tmp_path)
+
+
 def test_without_a_whole_checkpoint_training_says_what_to_do(tmp_path):
     _stopped(tmp_path)
     for path in (tmp_path / "checkpoints/toy").iterdir():

@@ -37,3 +37,16 @@ def test_where_a_seed_diverged():
     assert diverged_at(ROWS, 1) == 20
     assert diverged_at([], 1) is None
     assert finite_so_far(ROWS, 2).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("row", [{"loss": [1.0]}, {"step": "ten", "loss": [1.0]}, {"step": 10, "loss": ["much"]}])
+def test_rows_that_nobody_logs_are_damaged(row, tmp_path):
+    (tmp_path / "fit.jsonl").write_bytes(line_of(row))
+    with pytest.raises(ArtifactError, match="line 1 is damaged"):
+        MetricsFile(tmp_path / "fit.jsonl").rows()
+
+
+def test_a_line_that_nests_without_end_is_damaged(tmp_path):
+    (tmp_path / "fit.jsonl").write_bytes(b'{"step": 10, "loss": ' + b"[" * 99999 + b"\n")
+    with pytest.raises(ArtifactError, match="line 1 is damaged"):
+        MetricsFile(tmp_path / "fit.jsonl").rows()

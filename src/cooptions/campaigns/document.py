@@ -9,10 +9,9 @@ from typing import NoReturn
 
 import yaml
 
-from cooptions.errors import ArtifactError, ConfigError
-
-MAX_BYTES = 1_000_000
-"""No campaign is that long; a file given by mistake may be."""
+from cooptions.errors import ConfigError
+from cooptions.files import LARGEST_EXACT
+from cooptions.runs.yaml_nodes import compose, read_text
 
 Scalar = bool | int | float | str
 
@@ -43,7 +42,7 @@ class Entry:
             self.refuse("must be a mapping of names to values")
         found: dict[str, Field] = {}
         for key, value in self.node.value:
-            if not isinstance(key, yaml.ScalarNode) or not key.value:
+            if not isinstance(key, yaml.ScalarNode) or not key.value or not key.value.isprintable():
                 self._at(key).refuse("a name must be a word")
             name = f"{self.name}.{key.value}" if self.name != WHOLE else key.value
             if key.value in found:
@@ -68,6 +67,8 @@ class Entry:
     def text(self) -> str:
         if not isinstance(self.node, yaml.ScalarNode) or not self.node.value.strip():
             self.refuse("must be a word or a sentence")
+        if not self.node.value.strip().isprintable():
+            self.refuse("must be one line, without control characters")
         return self.node.value.strip()
 
     def chosen(self, choices: Collection[str], kind: str = "") -> str:
@@ -83,11 +84,13 @@ class Entry:
             self.refuse(f"must be a number, not {self.text()!r}")
         return value
 
-    def integer(self, least: int = 0) -> int:
+    def integer(self, least: int = 0, most: int = LARGEST_EXACT) -> int:
         """A whole number; `1e5` and `20_000_000` are."""
         value = self.number()
         if value != round(value) or value < least:
             self.refuse(f"must be a whole number of at least {least}, not {self.text()!r}")
+        if value > most:
+            self.refuse(f"must be at most {most}, not {self.text()!r}")
         return round(value)
 
     def value(self) -> Scalar | tuple[Scalar, ...]:
@@ -124,24 +127,12 @@ WHOLE = "campaign"
 
 def read_document(path: Path) -> Entry:
     """The value of a YAML file."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise ArtifactError(f"{path}: cannot be read: {error.strerror}") from None
-    return parse_document(content, path.name)
+    return parse_document(read_text(path), path.name)
 
 
 def parse_document(content: bytes, file: str) -> Entry:
     """The value of YAML text; `file` is what messages call it."""
-    if len(content) > MAX_BYTES:
-        raise ConfigError(f"{file}: longer than {MAX_BYTES} bytes: not a campaign file")
-    try:
-        node = yaml.compose(content, Loader=yaml.SafeLoader)
-    except yaml.MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError(f"{file}:{line}: not YAML: {_one_line(error.problem or error.context)}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{file}: not YAML: {_one_line(error)}") from None
+    node = compose(content, file)
     if node is None:
         raise ConfigError(f"{file}: is empty")
     return Entry(node, file, WHOLE)
@@ -163,7 +154,3 @@ def _number(word: str) -> float | None:
     except ValueError:
         return None
     return value if math.isfinite(value) else None
-
-
-def _one_line(error: object) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else "cannot be parsed"

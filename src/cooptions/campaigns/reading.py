@@ -12,8 +12,9 @@ from cooptions.campaigns.campaign import Campaign, Lineup
 from cooptions.campaigns.document import Entry, parse_document, read_document
 from cooptions.campaigns.overrides import RESERVED, explain_missing
 from cooptions.campaigns.references import read_claim, read_figure
-from cooptions.campaigns.rows import COMMANDS, Row, Seeding, known_methods, scenario_preset
+from cooptions.campaigns.rows import COMMANDS, MOST_SEEDS, Row, Seeding, known_methods, scenario_preset
 from cooptions.errors import ConfigError
+from cooptions.runs.values import shown
 
 Kind = TypeVar("Kind")
 
@@ -28,6 +29,8 @@ Overrides = dict[str, Entry]
 """Values by dotted path."""
 
 STEPS = "learning.learner.steps"
+MOST_ROWS = 10_000
+"""Of one line-up."""
 
 
 def read_campaign(path: Path, *, trust: bool = False) -> Campaign:
@@ -123,6 +126,8 @@ def _lineup(name: str, entry: Entry, fields: Fields, file: Fields) -> Lineup:
     scenarios = [_scenario(each) for each in fields["scenarios"].items()]
     chosen = {_method(each, until): each for each in fields["methods"].items()}
     counts = [each.integer() for each in fields["options"].items()] if "options" in fields else [0]
+    if (num := len(scenarios) * len(chosen) * len(counts)) > MOST_ROWS:
+        entry.refuse(f"makes {num} rows, more than the {MOST_ROWS} there may be")
     rows: dict[Row, Entry] = {}
     for scenario, (method, at), count in itertools.product(scenarios, chosen.items(), counts):
         with told_at(at, {**shared, **own}):
@@ -220,7 +225,9 @@ def _seeds(entry: Entry) -> range:
     word = entry.text()
     first, dots, last = word.partition("..")
     if not dots:
-        return range(entry.integer(1))
-    if not (first.isdecimal() and last.isdecimal() and int(first) <= int(last)):
-        entry.refuse(f"must be a number, or first..last, not {word!r}")
+        return range(entry.integer(1, MOST_SEEDS))
+    if not (re.fullmatch(r"[0-9]{1,10}", first) and re.fullmatch(r"[0-9]{1,10}", last) and int(first) <= int(last)):
+        entry.refuse(f"must be a number, or first..last, not {shown(word)}")
+    if int(last) >= 2**32 or int(last) - int(first) >= MOST_SEEDS:
+        entry.refuse(f"must be at most {MOST_SEEDS} seeds, the last below {2**32}, not {word}")
     return range(int(first), int(last) + 1)

@@ -179,6 +179,10 @@ class Block(_Plain):
         return f"{self.row}, seeds {self.first} to {self.seeds[-1]}"
 
 
+MOST_SEEDS = 1_000_000
+"""Of a row, which run in blocks."""
+
+
 @dataclass(frozen=True)
 class Seeding:
     """Which seeds of a row are wanted, and how they are made."""
@@ -191,6 +195,7 @@ class Seeding:
 
     def __post_init__(self) -> None:
         require(len(self.seeds) >= 1, f"seeds must be at least 1, not {len(self.seeds)}")
+        require(len(self.seeds) <= MOST_SEEDS, f"seeds must be at most {MOST_SEEDS}, not {len(self.seeds)}")
         require(self.block >= 1, f"block must be at least 1, not {self.block}")
 
     def blocks(self, row: Row, fraction: float) -> tuple[Block, ...]:

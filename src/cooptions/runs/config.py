@@ -173,6 +173,9 @@ def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
     A scenario or part from outside the package is imported only if it is trusted: a directory may be a stranger's.
     """
     known: Json = {}
+    for name, stage in run.configs.items():
+        if type(stage.get("seeds")) is not int or not isinstance(stage.get("env", {}), dict):
+            raise ArtifactError(f"{run.file('config.json')}: damaged: {name} has no seeds, or no env of fields")
     for stage in sorted(run.configs.values(), key=lambda stage: stage["seeds"]):  # more may learn than discover
         known |= stage
     if not known:

@@ -26,11 +26,12 @@ from cooptions.files import (
     file_digest,
     named_leaves,
     read_json,
+    read_plain,
     write_bytes,
     write_json,
 )
 from cooptions.runs.lock import hold
-from cooptions.runs.records import has_check, json_differences, read_record, sealed_problem, write_record
+from cooptions.runs.records import has_check, json_differences, read_manifest, read_record, sealed_problem, write_record
 from cooptions.training.signals import say
 
 Warn = Callable[[str], None]
@@ -59,7 +60,7 @@ class RunDirectory:
 
     @property
     def manifest(self) -> dict[str, Json]:
-        return read_record(self.file("manifest.json"))
+        return read_manifest(self.file("manifest.json"))
 
     @property
     def configs(self) -> dict[str, Json]:
@@ -258,8 +259,8 @@ def provenance() -> Json:
 
 def _read_tensors(path: Path) -> dict[str, np.ndarray]:
     try:
-        return parse_tensors(path.read_bytes())
-    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        return parse_tensors(read_plain(path))
+    except (OSError, SafetensorError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise ArtifactError(f"{path}: not a safetensors file: {error}") from None
 
 

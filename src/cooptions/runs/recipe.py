@@ -1,6 +1,5 @@
 """Configurations as YAML: a run keeps its own as `run.yaml`, and a file by hand names what it sets."""
 
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,10 @@ from cooptions.errors import ConfigError, require
 from cooptions.files import encode, write_bytes
 from cooptions.runs.config import Config, code_from_outside
 from cooptions.runs.overrides import Changes, changed, nested
+from cooptions.runs.yaml_nodes import compose, read_text
 
 NAME = "run.yaml"
 """The file of a run directory."""
-LARGEST = 2**20
-"""More bytes than a configuration has."""
 
 
 def write_recipe(path: Path, config: Config, command: str) -> None:
@@ -27,13 +25,10 @@ def write_recipe(path: Path, config: Config, command: str) -> None:
 
 def read_recipe(path: Path) -> Changes:
     """What a YAML file sets: fields by name, nested or with dots."""
+    node = compose(read_text(path), str(path))
     try:
-        require(stat.S_ISREG(path.stat().st_mode), f"{path}: not a file")
-        require(path.stat().st_size <= LARGEST, f"{path}: larger than {LARGEST} bytes, which no configuration is")
-        value = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # a safe loader
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        value = None if node is None else _Constructor().construct_document(node)
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:  # PyYAML on tags that lie
         raise ConfigError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     require(isinstance(value, Mapping), f"{path}: must hold fields, such as `seeds: 3`")
     return nested(value, str(path))
@@ -52,13 +47,14 @@ def apply_recipe(config: Config, changes: Changes, path: Path, *, trust: bool = 
         raise ConfigError(f"{path}: {error}") from None
 
 
-class _Loader(yaml.SafeLoader):
+class _Constructor(yaml.constructor.SafeConstructor):
     """Refuses a name that is given twice, of which YAML keeps the last."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        names = [key.value for key, _ in node.value]
-        for name in names:
-            if isinstance(name, str) and names.count(name) > 1:
-                problem = f"{name} is given twice"
+        seen: set[Any] = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                problem = f"{key.value} is given twice"
                 raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+            seen.add(key.value if isinstance(key, yaml.ScalarNode) else None)
         return super().construct_mapping(node, deep=deep)

@@ -2,12 +2,23 @@
 
 import json
 from pathlib import Path
+from types import NoneType
+from typing import Any
 
 from cooptions.errors import ArtifactError
-from cooptions.files import Json, differences, digest, file_digest, parse_json, read_json, write_json
+from cooptions.files import Json, differences, digest, file_digest, parse_json, read_json, read_plain, write_json
 
 CHECK = "check"
 """The name of the check among the stages."""
+ENTRY: dict[str, Any] = {
+    "config": (dict, NoneType),
+    "files": dict,
+    "sealed": dict,
+    "seconds": (int, float),
+    "made_by": dict,
+}
+"""What the entry of a finished stage holds; those of the first version seal nothing."""
+LONGEST_NAME = 200
 
 
 def write_record(path: Path, stages: Json) -> None:
@@ -25,6 +36,25 @@ def read_record(path: Path) -> dict[str, Json]:
     return stages
 
 
+def read_manifest(path: Path) -> dict[str, Json]:
+    """The finished stages in a manifest, each with all that an entry has, and with files of this directory alone."""
+    manifest = read_record(path)
+    for stage, entry in manifest.items():
+        for name, kinds in ENTRY.items():
+            if not isinstance({"sealed": {}, **entry}.get(name), kinds):
+                raise ArtifactError(f"{path}: damaged: {stage}.{name} is not as it is written; restore it")
+        for file, sha in {**entry["files"], **entry.get("sealed", {})}.items():
+            if not (_is_within(file) and isinstance(sha, str)):
+                raise ArtifactError(f"{path}: damaged: {stage}: {ascii(file)[:80]} is no file of a run; restore it")
+    return manifest
+
+
+def _is_within(name: str) -> bool:
+    """Whether the name of a file stays below its directory."""
+    parts = name.split("/")
+    return name.isprintable() and "\\" not in name and not {"", ".", ".."} & set(parts) and len(name) <= LONGEST_NAME
+
+
 def has_check(path: Path) -> bool:
     """Whether a record was made since there are checks; one that is missing might have been."""
     return not path.exists() or CHECK in read_json(path)
@@ -33,7 +63,7 @@ def has_check(path: Path) -> bool:
 def json_differences(path: Path, stage: str, expected: Json | None) -> str:
     """In which fields a file's configuration of a stage is not what it was, if it can be read and is another."""
     try:
-        told = parse_json(path.read_bytes()).get(stage)
+        told = parse_json(read_plain(path)).get(stage)
     except (OSError, ValueError, AttributeError, RecursionError):
         return ""
     if expected is None or told is None:

@@ -10,7 +10,7 @@ from cooptions.errors import ArtifactError
 from cooptions.files import Json, file_digest, read_json
 from cooptions.runs.directory import RunDirectory, complain, provenance
 from cooptions.runs.lock import hold
-from cooptions.runs.records import read_record, sealed_problem, write_record
+from cooptions.runs.records import read_manifest, read_record, sealed_problem, write_record
 from cooptions.runs.stages import STAGES
 from cooptions.training.checkpoints import Checkpoints
 from cooptions.training.metrics import MetricsFile
@@ -112,7 +112,7 @@ def _record(path: Path, name: str) -> Finding:
         return Finding("", name, "missing", "", "rewrite")
     run = RunDirectory(path)
     try:
-        read_record(path / name)
+        _read(path / name)
         if name == "config.json" and not _is_damaged(path / "manifest.json"):
             run.verify()
     except ArtifactError as error:
@@ -123,17 +123,21 @@ def _record(path: Path, name: str) -> Finding:
 def _is_damaged(path: Path) -> bool:
     """Whether a record is missing or cannot be read."""
     try:
-        read_record(path)
+        _read(path)
     except ArtifactError:
         return True
     return not path.exists()
+
+
+def _read(path: Path) -> dict[str, Json]:
+    return read_manifest(path) if path.name == "manifest.json" else read_record(path)
 
 
 def _entries(path: Path) -> dict[str, Json]:
     """The finished stages. Of a damaged manifest those remain whose artefact has a SHA-256 that stands in it."""
     manifest = path / "manifest.json"
     if not _is_damaged(manifest):
-        return read_record(manifest)
+        return read_manifest(manifest)
     if _is_damaged(path / "config.json") or not manifest.exists():
         return {}
     told, configs = manifest.read_bytes(), read_record(path / "config.json")

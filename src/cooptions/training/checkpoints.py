@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from cooptions.errors import ArtifactError
-from cooptions.files import write_whole
+from cooptions.files import open_plain, write_whole
 
 State = TypeVar("State")
 
@@ -35,7 +35,7 @@ class Checkpoints:
         self.path = path
 
     def steps(self) -> list[int]:
-        return sorted(int(file.stem) for file in self.path.glob("*.safetensors") if file.stem.isdigit())
+        return sorted(int(file.stem) for file in self.path.glob("*.safetensors") if file.stem.isdecimal())
 
     def file(self, step: int) -> Path:
         return self.path / f"{step}.safetensors"
@@ -87,13 +87,14 @@ class Checkpoints:
 def _arrays_of(path: Path) -> tuple[int, dict[str, np.ndarray]]:
     """The number of rows logged and the arrays of a checkpoint, once its check fits."""
     try:
+        open_plain(path).close()
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no mapping)
         rows = int(metadata["rows"])
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (SafetensorError, KeyError, ValueError):
+    except (SafetensorError, KeyError, ValueError, TypeError, AttributeError):
         raise ArtifactError(f"{path}: damaged: not a whole checkpoint") from None
     if metadata.get("check") != _check(rows, arrays):
         raise ArtifactError(f"{path}: damaged: its check does not fit")

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Key
 
-from cooptions.errors import CooptionsError, Interrupted, require
+from cooptions.errors import ArtifactError, CooptionsError, Interrupted, require
 from cooptions.training import chunks
 from cooptions.training.checkpoints import Checkpoints
 from cooptions.training.chunks import Evaluated, Judged, Pace
@@ -136,6 +136,7 @@ class _Job(Generic[State]):
         warn = self.progress.warn
         found = self.checkpoints.restore(self.kept, warn) if self.checkpoints else None
         if found is not None:
+            self._require_place(found.step, found.rows)
             self.done, self.rows = found.step, found.rows
             self.state, self.means = seat_seeds(found.state)
         elif self.metrics.holds_rows:
@@ -146,6 +147,16 @@ class _Job(Generic[State]):
         if isinstance(self.stage, Judged) and found is not None:
             self.healthy = self._sound_seeds(self.stage)
         self.show.advance(self.done * self.unit, {}, earlier=True)
+
+    def _require_place(self, step: int, rows: int) -> None:
+        """Refuse a checkpoint that training cannot have made: its file was renamed, or is someone's invention."""
+        possible = 0 <= rows <= -(-self.num_steps // self.log_steps)
+        if not (possible and min(rows * self.log_steps, self.num_steps) <= step <= self.end_of(rows)):
+            assert self.checkpoints is not None
+            raise ArtifactError(
+                f"{self.checkpoints.file(step)}: damaged: training has no step {step} after {rows} rows of metrics; "
+                f"restore it, or delete {self.checkpoints.path} to train this stage from its beginning"
+            )
 
     def run(self) -> None:
         while self.rows < -(-self.num_steps // self.log_steps):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cooptions.errors import ArtifactError
-from cooptions.files import Json, digest, write_bytes
+from cooptions.files import Json, digest, read_plain, write_bytes
 
 CHECK = ', "check": "'
 """What stands between a row and its check."""
@@ -69,7 +69,7 @@ class MetricsFile:
     def _lines(self) -> list[bytes]:
         """The file cut at line ends: what follows the last one stands last, and is empty in a whole file."""
         try:
-            return self.path.read_bytes().split(b"\n") if self.path is not None else [b""]
+            return read_plain(self.path).split(b"\n") if self.path is not None else [b""]
         except FileNotFoundError:
             return [b""]
         except OSError as error:
@@ -120,9 +120,18 @@ def _parsed(line: bytes) -> Json | None:
     try:
         text, found, check = line.decode().rpartition(CHECK)
         if found:
-            return json.loads(text + "}") if check == f'{_check(text)}"}}' else None
-        row: Any = json.loads(line)  # made before rows had checks
-    except ValueError:
+            if check != f'{_check(text)}"}}':
+                return None
+            line = f"{text}}}".encode()
+        row: Any = json.loads(line)  # rows of the first version have no check
+    except (ValueError, RecursionError):
         return None
-    plain = isinstance(row, dict) and all(isinstance(value, list) or key == "step" for key, value in row.items())
-    return row if plain and "step" in row else None
+    whole = isinstance(row, dict) and "step" in row and all(_is_value(name, row[name]) for name in row)
+    return row if whole else None
+
+
+def _is_value(name: str, value: Any) -> bool:
+    """Whether a row may hold this: a whole number as its step, and a list of numbers as any metric."""
+    if name == "step":
+        return type(value) is int
+    return isinstance(value, list) and all(type(each) in (int, float, bool) for each in value)
