@@ -52,6 +52,11 @@ class WalkConfig:
             f"walk.transitions ({self.transitions}) must be a multiple of walk.num_envs ({self.num_envs})",
         )
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Steps, and environments side by side."""
+        return self.transitions // self.num_envs, self.num_envs
+
 
 class Walk(eqx.Module):
     """Single-agent states before and after each joint transition; `last` marks the end of an episode.
@@ -204,6 +209,18 @@ def index_futures(walks: Walk) -> Dataset:
     reached = np.stack([np.bincount(row, minlength=horizon) for row in flat])
     num_with = reached[:, ::-1].cumsum(axis=1)[:, ::-1].astype(np.int32)
     return jax.tree.map(jnp.asarray, Dataset(walks, by_remaining, num_with))
+
+
+def dataset_shapes(team: Team, num_seeds: int, walked: tuple[int, int]) -> Dataset:
+    """The shapes of the walks of so many seeds, [time, env] each, and of their index."""
+    shape, num = (num_seeds, *walked), walked[0] * walked[1]
+
+    def make() -> Dataset:
+        states = jnp.zeros((*shape, team.num_agents, len(team.features)), compact_dtype(team.features))
+        index, num_with = jnp.zeros((num_seeds, num), jnp.int32), jnp.zeros((num_seeds, 2), jnp.int32)
+        return Dataset(Walk(states, states, jnp.zeros(shape, bool)), index, num_with)
+
+    return jax.eval_shape(make)
 
 
 def _remaining(last: np.ndarray) -> np.ndarray:

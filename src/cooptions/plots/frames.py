@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, Integer, UInt8
@@ -40,11 +41,16 @@ def plain_frames(
     """Agents at their first two features as dots, above `landmarks` as diamonds; bars if there is one feature."""
     lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(states)}
     require(len(lengths) == 1 and () not in lengths, "states: give those of one roll-out, stacked along a leading axis")
-    agent_states = np.asarray(jax.jit(jax.vmap(env.agent_states))(states))
+    agent_states = np.asarray(_agent_states(env, states))
     places = _places(env, agent_states)
     if places.shape[-1] != 2:
         return _bars(places[..., 0])
     return _dots(env, places, np.zeros((len(places), 0, 2)) if landmarks is None else _places(env, landmarks))
+
+
+@eqx.filter_jit
+def _agent_states(env: AbstractEnv, states: Any) -> Any:
+    return jax.vmap(env.agent_states)(states)
 
 
 def _places(
