@@ -13,7 +13,6 @@ import shutil
 import signal
 import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -148,7 +147,7 @@ def look(at: float, programs: int, seconds: float) -> Look:
     resident = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
     maps = len(Path("/proc/self/maps").read_bytes().splitlines())
     return Look(
-        at, resident * 1024 / 1e6, len(os.listdir("/proc/self/fd")), maps, threading.active_count(), programs, seconds
+        at, resident * 1024 / 1e6, len(os.listdir("/proc/self/fd")), maps, len(os.listdir("/proc/self/task")), programs, seconds
     )
 
 
