@@ -3,7 +3,7 @@
 python -m benchmarks.load --minutes 60 --json results/faults/load-cpu.json
 
 Each cycle makes a tiny run of its own seeds: Ctrl-C stops each stage that is trained, once, the next session goes on,
-and what was learned is loaded and evaluated. Methods take turns.
+and what was learned is loaded and evaluated. Methods take turns. The first cycle of each compiles, and is not counted.
 """
 
 import contextlib
@@ -112,30 +112,37 @@ def cycle(number: int, folder: Path) -> None:
     """A whole run in several sessions, of which each but the last is stopped."""
     path, stages = folder / f"run-{number}", stage_configs(configuration(number), "learning")
     for stage in (*(each for each in STAGES if each in stages), ""):
-        config = configuration(number)
-        with (
-            contextlib.suppress(Interrupted),
-            obey_signals(),
-            Run.open(config, path, "learning", Stopped(stage)) as run,
-        ):
-            for name in run.stages("learning"):
-                run.make(name)
-            if config.discovers:
-                write_option_sets(run)
-            write_scores(run)
+        config, progress = configuration(number), Stopped(stage)
+        try:
+            with obey_signals(), Run.open(config, path, "learning", progress) as run:
+                fill(run)
+        except Interrupted:
+            if progress.wanted or not stage:  # that was no press of ours
+                raise
     with Run.reopen(path) as run:
         evaluate_run(run, 8, run.config.keys("evaluate"))
     shutil.rmtree(path)
 
 
+def fill(run: Run) -> None:
+    """Make what is missing of a run, as `cooptions train` does."""
+    for name in run.stages("learning"):
+        run.make(name)
+    if run.config.discovers:
+        write_option_sets(run)
+    write_scores(run)
+
+
 def work(seconds: float, programs: Callable[[], int], tell: Callable[[Look], None]) -> list[Look]:
-    """Cycle after cycle until the time is over."""
+    """Cycle after cycle until the time is over, which begins when every method was compiled by a cycle of its own."""
     looks: list[Look] = []
-    begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
+        for number in range(len(METHODS)):
+            cycle(number, Path(folder))
+        begun = time.monotonic()
         while time.monotonic() - begun < seconds:
             before, compiled = time.monotonic(), programs()
-            cycle(len(looks), Path(folder))
+            cycle(len(METHODS) + len(looks), Path(folder))
             now = time.monotonic()
             looks.append(look(now - begun, programs() - compiled, now - before))
             tell(looks[-1])
@@ -147,7 +154,13 @@ def look(at: float, programs: int, seconds: float) -> Look:
     resident = next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
     maps = len(Path("/proc/self/maps").read_bytes().splitlines())
     return Look(
-        at, resident * 1024 / 1e6, len(os.listdir("/proc/self/fd")), maps, len(os.listdir("/proc/self/task")), programs, seconds
+        at,
+        resident * 1024 / 1e6,
+        len(os.listdir("/proc/self/fd")),
+        maps,
+        len(os.listdir("/proc/self/task")),
+        programs,
+        seconds,
     )
 
 

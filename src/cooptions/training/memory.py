@@ -19,7 +19,7 @@ from cooptions.training.progress import Progress
 TRIFLE = 2_000_000
 """Bytes of state and data below which nobody needs to know what a step holds, unless it asks for large arrays: to find
 out takes some seconds."""
-LARGE = 2**24
+LARGE = 2**23
 """Elements of an array that is large."""
 
 
