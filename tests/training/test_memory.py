@@ -13,7 +13,6 @@ from cooptions.errors import ConfigError
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.training import memory
-from cooptions.training.liveness import working_bytes
 
 PROBE = Constant()
 KEYS = jax.random.split(jax.random.key(0), 3)
@@ -28,7 +27,7 @@ def test_a_stage_takes_its_state_and_its_data_and_what_a_step_holds(trifle, monk
     state = jax.vmap(lambda key: stage.init(PROBE, key=key))(KEYS)
     leaves = [leaf for leaf in jax.tree.leaves(state) if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
     step = jax.vmap(lambda state, key: stage.step(state, PROBE, key=key))
-    expected = sum(leaf.nbytes for leaf in leaves) + (0 if trifle else working_bytes(step, state, KEYS))
+    expected = sum(leaf.nbytes for leaf in leaves) + (0 if trifle else memory.held_bytes(step, state, KEYS))
     assert memory.stage_bytes(stage, PROBE, KEYS) == pytest.approx(expected, rel=0.01)
 
 

@@ -9,8 +9,16 @@ from jaxtyping import Array, Key
 from cooptions.discovery.discover import Discovery, untrained_spectrum
 from cooptions.discovery.laplacian.base import Pairs
 from cooptions.discovery.walks import Dataset
-from cooptions.training.liveness import working_bytes
-from cooptions.training.memory import LARGE, TRIFLE, enlarged, largest_array, require_room, stage_bytes, tree_bytes
+from cooptions.training.memory import (
+    LARGE,
+    TRIFLE,
+    enlarged,
+    held_bytes,
+    largest_array,
+    require_room,
+    stage_bytes,
+    tree_bytes,
+)
 
 
 def require_representation_fits(discovery: Discovery, data: Dataset, keys: Key[Array, " seed"]) -> None:
@@ -35,4 +43,4 @@ def spectrum_bytes(discovery: Discovery, data: Dataset, keys: Key[Array, " seed"
     lasting = tree_bytes((state, data))
     if lasting + fitting < TRIFLE and largest_array(fitted) < LARGE:
         return lasting + fitting
-    return lasting + max(fitting, working_bytes(partial(untrained_spectrum, discovery), state, walk, keys))
+    return lasting + max(fitting, held_bytes(partial(untrained_spectrum, discovery), state, walk, keys))

@@ -24,9 +24,8 @@ from cooptions.options.primitives import Primitives
 from cooptions.options.sight import Sight, View
 from cooptions.options.task import OptionTask, collect_starts, random_advance
 from cooptions.training.keys import stage_key
-from cooptions.training.liveness import working_bytes
 from cooptions.training.loop import Metrics, train
-from cooptions.training.memory import enlarged, require_fits, require_room, stage_bytes, tree_bytes
+from cooptions.training.memory import enlarged, held_bytes, require_fits, require_room, stage_bytes, tree_bytes
 from cooptions.training.progress import Progress
 
 
@@ -279,7 +278,7 @@ def require_options_fit(
     tasks = jax.eval_shape(make, found, keys)
     needed = stage_bytes(OptionTraining(QLearner(config.learner)), tasks, keys)
     if config.num_starts > OptionsConfig.num_starts:
-        needed = max(needed, tree_bytes(tasks) + working_bytes(make, found, keys))
+        needed = max(needed, tree_bytes(tasks) + held_bytes(make, found, keys))
     require_room("options", needed, _shrink(config), on_device=True)
 
 
