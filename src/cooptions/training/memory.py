@@ -22,6 +22,8 @@ out takes some seconds."""
 ON_CPU = 1.5
 """What a program holds on a CPU, in units of what `working_bytes` counts, which is nearer to a GPU: XLA fuses less on a
 CPU. Measured: from 1.3 (options) to 1.8 (representations)."""
+TIMES = "steps", "learning_starts"
+"""How the names of whole numbers end that are no sizes."""
 LARGE = 2**23
 """Elements of an array that is large."""
 
@@ -66,9 +68,8 @@ def _is_closed(stage: Stage) -> bool:
 
 def largest_array(stage: Stage) -> int:
     """How many elements an array could have, at a guess: the product of the two largest numbers of the configuration,
-    such as a batch and the width of a layer; of a closed form, which multiplies matrices, the square of the largest.
-    Numbers of steps, and when learning starts, are times."""
-    numbers = sorted(number for name, number in whole_numbers(stage) if not name.endswith(("steps", "starts")))
+    such as a batch and the width of a layer; of a closed form, which multiplies matrices, the square of the largest."""
+    numbers = sorted(number for _, number in whole_numbers(stage))
     return math.prod(numbers[-1:] * 2 if _is_closed(stage) else numbers[-2:])
 
 
@@ -83,14 +84,14 @@ def enlarged(config: Any, path: str, *others: str) -> str:
 
 
 def whole_numbers(config: Any, path: str = "") -> Iterator[tuple[str, int]]:
-    """The whole numbers in a configuration, with the names of their fields."""
+    """The whole numbers in a configuration that may be sizes, with the names of their fields."""
     if dataclasses.is_dataclass(config):
         for field in dataclasses.fields(config):
             yield from whole_numbers(getattr(config, field.name), f"{path}.{field.name}".strip("."))
     elif isinstance(config, tuple):
         for item in config:
             yield from whole_numbers(item, path)
-    elif type(config) is int:
+    elif type(config) is int and not path.endswith(TIMES):
         yield path, config
 
 
