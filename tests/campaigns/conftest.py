@@ -32,8 +32,9 @@ class FakeEnv(AbstractWrapper[Any]):
 
 @pytest.fixture
 def fake(monkeypatch):
-    """Discovery and learning that take no time; `fake.calls` has the seeds of every call to learn."""
-    fakes = SimpleNamespace(calls=[], prepared=[], fail=lambda config: None, stop=lambda: None)
+    """Discovery and learning that take no time; `fake.calls` has the seeds of every call to learn, `fake.named` what
+    they are called."""
+    fakes = SimpleNamespace(calls=[], named=[], prepared=[], fail=lambda config: None, stop=lambda: None)
 
     def task(run):
         config = run.config
@@ -43,6 +44,7 @@ def fake(monkeypatch):
 
     def learn(config, envs, keys, *, directory, progress):
         fakes.calls.append(np.asarray(jax.random.key_data(keys))[:, -1].tolist())
+        fakes.named.append([progress.seed_name(index) for index in range(len(keys))])
         fakes.stop()
         marks = keys_to_numbers(keys)
         write_bytes(directory / "metrics" / "learning.jsonl", line_of({"step": 1, "mark": marks.tolist()}))

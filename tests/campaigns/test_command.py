@@ -13,8 +13,8 @@ from cooptions.campaigns.results import read_result, result_path
 from cooptions.campaigns.rows import Block
 from cooptions.cli import filling
 from cooptions.cli.main import main
-from cooptions.errors import Interrupted
-from cooptions.runs.directory import RunDirectory, open_run
+from cooptions.errors import ArtifactError, Interrupted
+from cooptions.runs.directory import RunDirectory, open_run, read_run
 from cooptions.scores.statistics import load_scores
 from cooptions.training.metrics import MetricsFile
 
@@ -162,6 +162,22 @@ def test_group_that_fails_keeps_no_other(fake, campaign, tmp_path, capsys):
     campaign(code=2)
     assert "failed, as listed above: 2" in capsys.readouterr().err
     assert ["learning" in _run(tmp_path, row).manifest for row in (IQL, HIT, MASK)] == [False, True, True]
+
+
+def test_a_flipped_bit_in_the_metrics_of_a_campaign_is_found(fake, campaign, tmp_path):
+    campaign()
+    assert fake.named[0] == ["seed 0", "seed 1"]
+    group = next((tmp_path / "runs/tiny/groups").iterdir())
+    for path in (group, _run(tmp_path, IQL).path):
+        file = path / "metrics" / "learning.jsonl"
+        read_run(path).verify_sealed("learning", "metrics/")
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        file.write_bytes(content)
+        with pytest.raises(ArtifactError, match=rf"{file}: damaged: its SHA-256 is not the manifest's"):
+            read_run(path).verify_sealed("learning", "metrics/")
+        with pytest.raises(ArtifactError, match=rf"{file}: line 1 is damaged: its check does not fit"):
+            MetricsFile(file).rows()
 
 
 def test_copied_run_directories_count_and_are_entered(fake, campaign, tmp_path):

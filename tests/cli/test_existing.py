@@ -45,7 +45,7 @@ def test_json_is_all_that_is_printed(command, learned, printed):
 
 def test_json_of_a_comparison_has_its_numbers(learned, printed):
     (row,) = json.loads(printed("compare", str(learned), "--json"))["rows"]
-    assert {"scenario", "metric", "method", "iqm", "num_seeds", "num_diverged", "num_steps"} == set(row)
+    assert {"scenario", "metric", "method", "iqm", "num_seeds", "num_diverged", "num_unscored", "num_steps"} == set(row)
     assert set(row["iqm"]) >= {"value", "low", "high"}
 
 

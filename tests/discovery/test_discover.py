@@ -8,7 +8,7 @@ from rich.console import Console
 
 from cooptions.cli.main import main
 from cooptions.discovery.discover import Standard, encode_walk, fit_representation, fit_spectrum
-from cooptions.discovery.discovered import Discovered
+from cooptions.discovery.discovered import Discovered, untrained
 from cooptions.discovery.laplacian.allo import Allo
 from cooptions.discovery.laplacian.exact import Exact
 from cooptions.discovery.laplacian.kronecker import Kronecker
@@ -240,3 +240,14 @@ def test_every_method_names_its_parts():
 @pytest.mark.parametrize("method", ["iaro-paper", "iaro-scalar-paper"])
 def test_the_papers_settings_are_those_of_its_column(method, scenario, rate):
     assert METHODS[method](preset(scenario))["representation"].distance.learning_rate == rate
+
+
+@pytest.mark.parametrize("representation", [Hit(), RawJoint()])
+def test_what_equal_discoveries_found_is_the_same_program(representation):
+    """With and without a table: a program is found again by what its arguments are made of."""
+
+    def found():
+        config = Config("grid-4x4-2p", walk=WalkConfig(transitions=200, num_envs=10), representation=representation)
+        return jax.eval_shape(jax.vmap(Discovered.evaluator), untrained(config.discovery, 1, config.walk.shape))
+
+    assert jax.tree.structure(found()) == jax.tree.structure(found())

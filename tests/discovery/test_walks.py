@@ -14,6 +14,7 @@ from cooptions.discovery.walks import (
     Walk,
     WalkConfig,
     compact_dtype,
+    dataset_shapes,
     index_futures,
     require_in_range,
     sample_futures,
@@ -22,6 +23,7 @@ from cooptions.discovery.walks import (
 )
 from cooptions.envs.grid import Grid
 from cooptions.envs.scenarios import make_env
+from cooptions.envs.team import Team
 from cooptions.errors import ConfigError, Interrupted
 from cooptions.options.base import AbstractOptions, Option
 from cooptions.options.macro import MacroEnv
@@ -106,6 +108,24 @@ def test_futures_of_a_seed_do_not_depend_on_how_long_others_last():
     keys = jax.random.split(jax.random.key(0))
     futures = jax.vmap(lambda each, key: sample_futures(each, 500, 0.95, key=key))(dataset, keys)
     np.testing.assert_array_equal(futures.source, futures.goal)
+
+
+def test_walks_of_one_size_have_one_shape_whatever_their_longest_episode(foraging):
+    """Or the next seed would need programs of its own; and it is known before anything is walked."""
+    env, walks = foraging
+    cut = eqx.tree_at(lambda walk: walk.last, walks, walks.last | (np.arange(500) % 5 == 0)[:, None])
+    expected = dataset_shapes(Team.of(env), 2, (500, 8))
+    for each in (walks, cut):
+        found = index_futures(each)
+        shapes = jax.tree.map(
+            lambda leaf: (leaf.shape, leaf.dtype), (found.by_remaining, found.num_with, found.horizon)
+        )
+        assert shapes == jax.tree.map(
+            lambda leaf: (leaf.shape, leaf.dtype), (expected.by_remaining, expected.num_with, expected.horizon)
+        )
+        assert jax.tree.map(jnp.shape, found.walk.states) == expected.walk.states.shape
+    assert index_futures(walks).horizon.tolist() == [21, 21]
+    assert index_futures(cut).horizon.tolist() == [6, 6]
 
 
 def test_features_can_be_chosen_by_name(foraging):

@@ -1,5 +1,6 @@
 """Learning a task: when it is evaluated, what is scored, and that a seed that diverges is nobody else's matter."""
 
+import io
 import json
 from dataclasses import dataclass, field, replace
 
@@ -8,7 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
+from rich.console import Console
 
 from cooptions.cli.main import main
 from cooptions.envs.probe import Matching, Recall
@@ -22,6 +24,7 @@ from cooptions.runs.config import LearningConfig
 from cooptions.runs.paper import TEAM_LEARNERS
 from cooptions.runs.presets import LEARNING_SWAPS, PRESETS, preset, with_parts
 from cooptions.training.loop import MetricsFile
+from cooptions.training.progress import Progress
 
 KEYS = jax.random.split(jax.random.key(0), 3)
 Q = QConfig(
@@ -48,6 +51,17 @@ class Scaled(AbstractWrapper):
     def step(self, state, action, key):
         state, timestep = self.env.step(state, action, key)
         return state, replace(timestep, reward=timestep.reward * self.factor)
+
+
+class Unscored(AbstractWrapper):
+    """A task that scores the seeds that are marked with what is no number; their rewards are as ever."""
+
+    marked: Bool[Array, ""]
+    env: Matching = eqx.field(static=True, default=Matching())
+
+    def step(self, state, action, key):
+        state, timestep = self.env.step(state, action, key)
+        return state, replace(timestep, score=jnp.where(self.marked, jnp.nan, timestep.score))
 
 
 @dataclass(frozen=True)
@@ -139,6 +153,23 @@ def test_seed_that_diverges_is_left_out_and_the_others_keep_their_numbers(learne
         True,
         False,
     ]
+
+
+def test_scores_that_are_no_numbers_are_the_environments_and_not_the_teams(learned):
+    told = io.StringIO()
+    env, progress = Unscored(jnp.array([False, True, False])), Progress(Console(file=told, width=200))
+    policy, values = learn_seeds(CONFIG.stage, env, KEYS, progress=progress)
+    assert jax.tree.all(jax.tree.map(lambda one, two: (one == two).all(), policy, learned[0]))
+    score, earned = scores_by_metric(CONFIG.name, "matching", CONFIG.stage.steps, ("score", "return"), values)
+    assert not score.diverged.any()
+    assert score.unscored.tolist() == [False, True, False]
+    assert not earned.unscored.any()
+    assert score.left_out == "1 with scores that are no numbers"
+    line = "warning: learning: seed 1: return is not finite, but what was learned is: look at the environment"
+    assert told.getvalue().count(line) == 1, "the score of this probe is called so"
+    found = evaluate(QLearner(Q), jax.tree.map(lambda leaf: leaf[1], policy), Unscored(jnp.bool_(True)), 3, key=KEYS[0])
+    assert np.isposinf(found[:, 0]).all()
+    assert np.isfinite(found[:, 1]).all()
 
 
 def test_scores_of_training_count_episodes_not_updates():

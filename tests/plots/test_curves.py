@@ -52,7 +52,15 @@ def test_curves_say_which_seeds_are_missing():
     broken.values[1, 2] = np.nan
     lost.values[:] = np.nan
     axes = drawn(plot_learning_curves([broken, lost, scores_of("IPPO", shape=(1, 1, 2))], bootstrap=FEW))
-    assert "left out: IQL 1 of 4, VDN 4 of 4" in axes[0].get_xlabel().replace("\n", " ")
+    assert "diverged seeds, left out: IQL 1 of 4, VDN 4 of 4" in axes[0].get_xlabel().replace("\n", " ")
+
+
+def test_curves_say_which_seeds_the_environment_did_not_score():
+    broken = scores_of("IQL")
+    broken.values[1, 2] = np.inf
+    (ax,) = drawn(plot_learning_curves([broken], bootstrap=FEW))
+    assert "no numbers, left out: IQL 1 of 4" in ax.get_xlabel().replace("\n", " ")
+    assert "diverged" not in ax.get_xlabel()
 
 
 @pytest.mark.parametrize(("num", "sizes"), [(1, [1]), (6, [6]), (7, [4, 3]), (12, [6, 6]), (13, [4, 5, 4])])

@@ -4,7 +4,7 @@ import platform
 
 import pytest
 
-from cooptions.errors import ArtifactError
+from cooptions.errors import ArtifactError, Interrupted
 from cooptions.runs import lock
 from cooptions.runs.lock import hold
 
@@ -19,6 +19,12 @@ def test_a_lock_names_its_holder_and_is_empty_afterwards(tmp_path):
         assert (tmp_path / "lock").read_text() == f"process {os.getpid()} on {platform.node()}"
         with pytest.raises(ArtifactError, match=f"held by process {os.getpid()} on"), hold(tmp_path / "lock", print):
             pass
+    assert (tmp_path / "lock").read_text() == ""
+
+
+def test_who_is_interrupted_leaves_an_empty_lock(tmp_path):
+    with pytest.raises(Interrupted), hold(tmp_path / "lock", print):
+        raise Interrupted("stopped")
     assert (tmp_path / "lock").read_text() == ""
 
 

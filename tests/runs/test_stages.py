@@ -14,6 +14,7 @@ from cooptions.learners.networks import init_team
 from cooptions.options.macro import MacroConfig
 from cooptions.runs.config import Config, LearningConfig, config_of_run, plain_fields
 from cooptions.runs.directory import RunDirectory, open_run
+from cooptions.runs.learned import evaluate_run
 from cooptions.runs.option_sets import load_options
 from cooptions.runs.run import Run
 from cooptions.runs.stages import stage_configs
@@ -173,3 +174,18 @@ def test_shapes_come_from_the_configuration(run):
         finally:
             for name in ("walk", "representation", "spectrum"):
                 opened.directory.file(f"{name}.gone").rename(opened.directory.file(f"{name}.safetensors"))
+
+
+@pytest.mark.slow
+def test_a_second_run_of_an_equal_configuration_compiles_nothing(tmp_path):
+    """One session may make run after run: each program holds memory until the process ends."""
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **details: compiled.append(event) if event.endswith("compile_duration") else None
+    )
+    for seed in ("0", "1"):
+        compiled.clear()
+        main(["train", "grid-4x4-2p,time_limit=10", "--seed", seed, *TINY, "--out", str(tmp_path / seed)])
+        with Run.reopen(tmp_path / seed) as run:
+            evaluate_run(run, 3, run.config.keys("evaluate"))
+        assert bool(compiled) == (seed == "0")

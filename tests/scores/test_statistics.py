@@ -98,7 +98,7 @@ def test_interval_depends_on_its_seed_alone():
     assert final_iqm(scores) != final_iqm(scores, bootstrap=Bootstrap(seed=1))
 
 
-def test_diverged_seeds_are_left_out_and_counted():
+def test_seeds_that_diverged_or_were_not_scored_with_numbers_are_left_out_and_counted():
     whole = drawn_scores(6, 3, 4)
     values = whole.values.copy()
     values[2, 1:] = np.nan
@@ -107,12 +107,13 @@ def test_diverged_seeds_are_left_out_and_counted():
     curve, expected = iqm_curve(broken), iqm_curve(others)
     assert np.array_equal(curve.iqm, expected.iqm)
     assert np.array_equal(curve.low, expected.low)
-    assert (curve.num_seeds, curve.num_diverged) == (4, 2)
+    assert (curve.num_seeds, curve.num_diverged) == (4, 1)
     assert np.array_equal(final_scores(broken), final_scores(others))
     assert np.array_equal(broken.averaged().diverged, broken.diverged)
+    assert np.array_equal(broken.averaged().unscored, broken.unscored)
     row = compare([broken])[0]
-    assert (row.num_seeds, row.num_diverged) == (4, 2)
-    assert "4 (2 diverged)" in markdown_comparison([row])
+    assert (row.num_seeds, row.num_diverged, row.num_unscored) == (4, 1, 1)
+    assert "4 (1 diverged, 1 with scores that are no numbers)" in markdown_comparison([row])
 
 
 @pytest.mark.parametrize("num_seeds", [0, 1])

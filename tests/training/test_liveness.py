@@ -47,6 +47,7 @@ def either(x):
         (either, 3),  # what a branch holds, and the result
         (lambda x: jax.jit(chain)(x) @ x, 2),  # a function called in between changes nothing
         (lambda x: jnp.concatenate([x, x]), 2),
+        (lambda x: jnp.linalg.eigh(x, symmetrize_input=False)[1], 4.01),  # what LAPACK works in, and the result
         (lambda x: jnp.where(x > 0, x @ x, 0.0).T[:50] @ x, 1.5),  # views keep alive what they show
     ],
 )

@@ -2,25 +2,62 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from cooptions.discovery.laplacian.allo import Allo
+from cooptions.discovery.laplacian.base import Pairs
+from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.discovery.representations.cmi import Cmi
+from cooptions.discovery.representations.distance import DistanceConfig
+from cooptions.discovery.representations.fermat import FermatConfig
 from cooptions.envs.probe import Constant
 from cooptions.errors import ConfigError
+from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.training import memory
-from cooptions.training.liveness import working_bytes
 
 PROBE = Constant()
 KEYS = jax.random.split(jax.random.key(0), 3)
+PAIRS = Pairs(jnp.zeros((3, 100, 2)), jnp.zeros((3, 100, 2)))
 
 
 @pytest.mark.parametrize("trifle", [True, False])
 def test_a_stage_takes_its_state_and_its_data_and_what_a_step_holds(trifle, monkeypatch):
     stage = QLearner(QConfig())
     monkeypatch.setattr(memory, "TRIFLE", 1e9 if trifle else 0)
+    memory._stage_bytes.cache_clear()
     state = jax.vmap(lambda key: stage.init(PROBE, key=key))(KEYS)
     leaves = [leaf for leaf in jax.tree.leaves(state) if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
     step = jax.vmap(lambda state, key: stage.step(state, PROBE, key=key))
-    expected = sum(leaf.nbytes for leaf in leaves) + (0 if trifle else working_bytes(step, state, KEYS))
+    expected = sum(leaf.nbytes for leaf in leaves) + (0 if trifle else memory.held_bytes(step, state, KEYS))
     assert memory.stage_bytes(stage, PROBE, KEYS) == pytest.approx(expected, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("stage", "elements"),
+    [
+        (QLearner(QConfig(batch=500, capacity=10_000, learning_starts=9000, network=NetworkConfig(hidden=(64,)))), 5e6),
+        (Allo(4, hidden=(64, 64), batch_size=2000), 2000 * 64),
+        (Nystrom(4, num_landmarks=700), 700**2),
+    ],
+)
+def test_the_largest_array_is_guessed_from_the_configuration(stage, elements):
+    assert memory.largest_array(stage) == elements
+
+
+def test_a_large_batch_is_counted_though_nothing_else_is_large():
+    few = memory.stage_bytes(Allo(2, hidden=(64,)), PAIRS, KEYS)
+    assert few < memory.TRIFLE
+    assert memory.stage_bytes(Allo(2, hidden=(64,), batch_size=10**6), PAIRS, KEYS) > 3 * 10**6 * 64 * 4
+
+
+def test_a_closed_form_takes_what_its_matrices_do():
+    assert memory.stage_bytes(Nystrom(2, num_landmarks=5000), PAIRS, KEYS) > 3 * 4 * 5000**2 * 4
+
+
+def test_what_to_make_smaller_is_what_is_above_its_default():
+    config = Cmi(distance=DistanceConfig(num_pairs=1024), fermat=FermatConfig(batch=10**5, hidden=(256, 16)))
+    named = "representation.fermat.batch, representation.distance.num_pairs, representation.fermat.hidden or seeds"
+    assert memory.enlarged(config, "representation", "seeds") == named
+    assert memory.enlarged(Cmi(), "representation", "seeds") == "seeds"
 
 
 def test_what_cannot_fit_is_refused_before_it_is_made():

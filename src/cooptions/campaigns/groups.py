@@ -46,6 +46,7 @@ def learn_together(group: Group, envs: Sequence[AbstractEnv], runs: Path, progre
         if "learning" not in where.manifest:
             progress.console.print(f"[bold]{'; '.join(map(str, group.blocks))}[/]")
             keys = jnp.concatenate([block.config.keys("learning") for block in group.blocks])
+            progress.seeds = [seed for block in group.blocks for seed in block.seeds]
             stage, data = group.blocks[0].config.learning.stage, concatenate(envs)
             where.stage(
                 "learning",

@@ -34,7 +34,8 @@ class Result:
     steps: Int[np.ndarray, " evaluation"]
     seeds: tuple[int, ...]
     means: Float[np.ndarray, "seed evaluation"]
-    """Each seed's mean over the episodes of an evaluation; NaN once it diverged."""
+    """Each seed's mean over the episodes of an evaluation; NaN once it diverged, infinite where the environment gave no
+    number."""
     last: Float[np.ndarray, "seed episode"]
     """The scores of the last evaluation's episodes."""
     blocks: tuple[Json, ...]
@@ -206,6 +207,8 @@ def _value(name: str, value: Any) -> str:
     return "[\n" + ",\n".join(f"  {json.dumps(item)}" for item in value) + "\n ]"
 
 
-def _number(value: float) -> float | None:
-    """Four significant digits; JSON has no NaN."""
+def _number(value: float) -> float | str | None:
+    """Four significant digits; JSON has no NaN and no infinity."""
+    if np.isinf(value):
+        return str(value)
     return None if np.isnan(value) else float(f"{value:.4g}")

@@ -192,8 +192,8 @@ _HEAD = ("scenario", "method", *MEASURES, "seeds", "steps")
 
 
 def _cells(result: Result) -> list[str]:
-    lost = int(result.scores.diverged.sum())
-    seeds = f"{len(result.seeds)} ({lost} diverged)" if lost else str(len(result.seeds))
+    lost = result.scores.left_out
+    seeds = f"{len(result.seeds)} ({lost})" if lost else str(len(result.seeds))
     told = [str(measure(result.scores)) for measure in MEASURES.values()]
     return [result.scenario, result.label, *told, f"{seeds}{_discoveries(result)}", _millions(result)]
 

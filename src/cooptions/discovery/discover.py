@@ -94,7 +94,7 @@ class Discovery:
         """`encode` for many joint states, with what they have in common done beforehand; a pytree."""
         if isinstance(self.representation, AddsUp) and has_table(self.representation, self.team):
             return Table.of(self.representation, self.team, representation)
-        return Partial(self.encode, representation)
+        return Partial(_encode, Static(self), representation)
 
     def eigenfunctions(
         self, representation: Any, spectrum: Spectrum, agent_states: Shaped[Array, "agent feature"]
@@ -113,6 +113,20 @@ class Discovery:
         z = spectrum.standard(z)
         values = spectrum.canonical(self.fitted.eigenfunctions(spectrum.laplacian, z))
         return values if spectrum.profiles is None else spectrum.profiles(z, values)
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Static:
+    """A value that is part of a function, not of its data. Functions of equal values are equal: bound methods are so
+    only of the very same object, and every new one would be compiled anew."""
+
+    value: Any
+
+
+def _encode(discovery: Static, representation: Any, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
+    known: Discovery = discovery.value
+    return known.encode(representation, agent_states)
 
 
 def fit_representation(

@@ -14,8 +14,10 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray, Shaped
 
 from cooptions.discovery.discover import (
     Discovery,
+    Encoder,
     Evaluator,
     Spectrum,
+    Static,
     fit_representation,
     fit_spectrum,
     untrained_spectrum,
@@ -23,9 +25,10 @@ from cooptions.discovery.discover import (
 from cooptions.discovery.laplacian.base import AbstractLaplacian
 from cooptions.discovery.laplacian.canonical import Basis
 from cooptions.discovery.laplacian.nystrom import Nystrom
+from cooptions.discovery.memory import require_representation_fits, require_spectrum_fits
 from cooptions.discovery.representations.base import AbstractRepresentation, FindsFermat
 from cooptions.discovery.representations.hit import Hit
-from cooptions.discovery.walks import Dataset, Walk, compact_dtype, index_futures
+from cooptions.discovery.walks import Dataset, Walk, dataset_shapes, index_futures
 from cooptions.envs.team import Team
 from cooptions.errors import require
 from cooptions.files import fill, load_tree, save_tree
@@ -61,7 +64,7 @@ class Discovered(eqx.Module):
 
     def at(self, agent_states: Shaped[Array | np.ndarray, "state agent all_feature"]) -> Float[Array, "state k"]:
         """Every eigenfunction at many joint states, block by block."""
-        return jax.lax.map(self.evaluator(), jnp.asarray(agent_states), batch_size=BLOCK)
+        return _at(self, jnp.asarray(agent_states))
 
     def encode(self, agent_states: Shaped[Array | np.ndarray, "agent all_feature"]) -> Float[Array, " z"]:
         """The relative state z of one joint state: the n-distance of each feature, for relative representations."""
@@ -78,8 +81,7 @@ class Discovered(eqx.Module):
 
     def evaluator(self) -> Evaluator:
         """The same function for many joint states, with what they have in common done beforehand; a pytree."""
-        encode = self.discovery.encoder(self.representation)
-        return Partial(_selected, Partial(self.discovery.of_encoded, encode, self.spectrum), team=_Static(self.team))
+        return Partial(_evaluate, Static(self.discovery), self.discovery.encoder(self.representation), self.spectrum)
 
     @property
     def team(self) -> Team:
@@ -133,16 +135,16 @@ class _Parts:
     discovery: Discovery
 
 
-@jax.tree_util.register_static
-@dataclass(frozen=True)
-class _Static:
-    """A value that is part of a function, not of its data."""
-
-    value: Any
+@jax.jit
+def _at(found: Discovered, agent_states: Shaped[Array, "state agent all_feature"]) -> Float[Array, "state k"]:
+    return jax.lax.map(found.evaluator(), agent_states, batch_size=BLOCK)
 
 
-def _selected(evaluate: Evaluator, agent_states: Shaped[Array, "agent all_feature"], *, team: _Static) -> Any:
-    return evaluate(team.value.select(agent_states))
+def _evaluate(
+    discovery: Static, encode: Encoder, spectrum: Spectrum, agent_states: Shaped[Array, "agent all_feature"]
+) -> Float[Array, " k"]:
+    known: Discovery = discovery.value
+    return known.of_encoded(encode, spectrum, known.team.select(agent_states))
 
 
 def discover(
@@ -186,6 +188,8 @@ def discover_seeds(
     progress: Progress | None = None,
 ) -> Discovered:
     """What every seed finds in its walk."""
+    require_representation_fits(discovery, dataset, representation_keys)
+    require_spectrum_fits(discovery, dataset, laplacian_keys)
     state = fit_representation(discovery, dataset, representation_keys, directory=directory, progress=progress)
     spectrum = fit_spectrum(discovery, state, dataset.walk, laplacian_keys, directory=directory, progress=progress)
     return Discovered(discovery, state, spectrum)
@@ -193,17 +197,10 @@ def discover_seeds(
 
 def untrained(discovery: Discovery, num_seeds: int, walked: tuple[int, int]) -> Discovered:
     """The shapes of what so many seeds find in walks of [time, env], without making anything."""
-    team = discovery.team
-    shape = num_seeds, *walked, team.num_agents, len(team.features)
-    states = jax.ShapeDtypeStruct(shape, compact_dtype(team.features))
-    last = jax.ShapeDtypeStruct((num_seeds, *walked), bool)
-    index = jax.ShapeDtypeStruct((num_seeds, walked[0] * walked[1]), jnp.int32)
-    horizon = jax.ShapeDtypeStruct((num_seeds, 2), jnp.int32)
-    keys = jax.ShapeDtypeStruct((num_seeds,), jax.random.key(0).dtype)
 
-    def make(keys: Any, states: Array, last: Array, index: Array, horizon: Array) -> Discovered:
-        dataset = Dataset(Walk(states, states, last), index, horizon)
+    def make(keys: Any, dataset: Dataset) -> Discovered:
         state = jax.vmap(lambda key, data: discovery.part.init(data, key=key))(keys, dataset)
         return Discovered(discovery, state, untrained_spectrum(discovery, state, dataset.walk, keys))
 
-    return jax.eval_shape(make, keys, states, last, index, horizon)
+    keys = jax.ShapeDtypeStruct((num_seeds,), jax.random.key(0).dtype)
+    return jax.eval_shape(make, keys, dataset_shapes(discovery.team, num_seeds, walked))

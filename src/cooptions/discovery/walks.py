@@ -52,6 +52,11 @@ class WalkConfig:
             f"walk.transitions ({self.transitions}) must be a multiple of walk.num_envs ({self.num_envs})",
         )
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Steps, and environments side by side."""
+        return self.transitions // self.num_envs, self.num_envs
+
 
 class Walk(eqx.Module):
     """Single-agent states before and after each joint transition; `last` marks the end of an episode.
@@ -95,7 +100,10 @@ class Dataset(eqx.Module):
     by_remaining: Int[Array | np.ndarray, "*seed transition"]
     """Transitions, flattened over time and env, those with most of their episode left first."""
     num_with: Int[Array | np.ndarray, "*seed horizon"]
-    """Entry k: how many transitions have at least k more states ahead of them in their episode."""
+    """Entry k: how many transitions have at least k more states ahead of them in their episode. As many entries as the
+    walk may need, whatever it came to: walks of one size share their programs."""
+    horizon: Int[Array | np.ndarray, "*seed"]
+    """How many of these entries are not 0 in the walk with the longest episode; the same for all seeds."""
 
 
 def random_policy(timestep: TimeStep, key: PRNGKeyArray) -> Int[Array, "env agent"]:
@@ -240,11 +248,23 @@ def index_futures(walks: Walk) -> Dataset:
     """Put walks that lead with a seed axis on the device, with the index."""
     remaining = _remaining(np.asarray(walks.last))
     flat = remaining.reshape(len(remaining), -1)
-    horizon = int(flat.max()) + 1
     by_remaining = np.argsort(-flat, axis=1, kind="stable").astype(np.int32)
-    reached = np.stack([np.bincount(row, minlength=horizon) for row in flat])
+    reached = np.stack([np.bincount(row, minlength=remaining.shape[1] + 1) for row in flat])
     num_with = reached[:, ::-1].cumsum(axis=1)[:, ::-1].astype(np.int32)
-    return jax.tree.map(jnp.asarray, Dataset(walks, by_remaining, num_with))
+    horizon = np.full(len(flat), flat.max() + 1, np.int32)
+    return jax.tree.map(jnp.asarray, Dataset(walks, by_remaining, num_with, horizon))
+
+
+def dataset_shapes(team: Team, num_seeds: int, walked: tuple[int, int]) -> Dataset:
+    """The shapes of the walks of so many seeds, [time, env] each, and of their index."""
+    shape, num = (num_seeds, *walked), walked[0] * walked[1]
+
+    def make() -> Dataset:
+        states = jnp.zeros((*shape, team.num_agents, len(team.features)), compact_dtype(team.features))
+        index, num_with = (jnp.zeros((num_seeds, size), jnp.int32) for size in (num, walked[0] + 1))
+        return Dataset(Walk(states, states, jnp.zeros(shape, bool)), index, num_with, jnp.zeros(num_seeds, jnp.int32))
+
+    return jax.eval_shape(make)
 
 
 def _remaining(last: np.ndarray) -> np.ndarray:
@@ -272,11 +292,11 @@ def sample_futures(dataset: Dataset, num_pairs: int, discount: float, *, key: PR
     episode's end shortens no offset; only those longer than every episode are cut.
     """
     offset_key, start_key, agent_key = jax.random.split(key, 3)
-    states, horizon = dataset.walk.states, dataset.num_with.shape[0]
-    survival = 1.0 - discount**horizon
+    states, longest = dataset.walk.states, dataset.num_with.shape[0]
+    survival = jnp.array([1.0 - discount**horizon for horizon in range(longest + 1)], jnp.float32)[dataset.horizon]
     uniform = jax.random.uniform(offset_key, (num_pairs,))
     offset = jnp.floor(jnp.log1p(-uniform * survival) / jnp.log(discount)).astype(jnp.int32)
-    offset = offset.clip(0, (dataset.num_with > 0).sum() - 1)  # the horizon is that of all seeds
+    offset = offset.clip(0, (dataset.num_with > 0).sum() - 1)
     nth = jax.random.randint(start_key, (num_pairs,), 0, dataset.num_with[offset])
     time, env = jnp.divmod(dataset.by_remaining[nth], states.shape[1])
     agent = jax.random.randint(agent_key, (num_pairs,), 0, states.shape[2])

@@ -20,7 +20,8 @@ from cooptions.training.progress import Progress
 
 
 class LearningState(eqx.Module):
-    """Everything that changes during training, and the scores so far; NaN for what is to come, or has diverged."""
+    """Everything that changes during training, and the scores so far: NaN for what is to come, or has diverged,
+    infinite where the environment gave no number."""
 
     inner: Any
     scores: Float[Array, "evaluation episode score"]
@@ -71,7 +72,7 @@ class Learning:
     def end_interval(
         self, state: LearningState, data: AbstractEnv, evaluation: "Play", means: Metrics
     ) -> tuple[LearningState, Metrics]:
-        scores = jnp.where(self.is_sound(state, data), evaluation.scores, jnp.nan)
+        scores = _told_apart(evaluation.scores, self.is_sound(state, data))
         told = {f"evaluated {name}": scores[:, index].mean() for index, name in enumerate(metric_names(data))}
         state = LearningState(state.inner, state.scores.at[state.evaluated].set(scores), state.evaluated + 1)
         return state, told | per_episode(means, data.score_names)
@@ -157,7 +158,12 @@ def evaluate(
     """Let the team play whole episodes as it is evaluated, side by side, and score each; NaN for one that diverged."""
     begun = begin_play(learner, env, num_episodes, key=key)
     end = play_on(learner, policy, env, begun, jnp.iinfo(jnp.int32).max, key=key)
-    return jnp.where(is_sound(policy, env), end.scores, jnp.nan)
+    return _told_apart(end.scores, is_sound(policy, env))
+
+
+def _told_apart(scores: Float[Array, "episode score"], sound: Bool[Array, ""]) -> Float[Array, "episode score"]:
+    """NaN where the team has diverged; infinite where it has not, and the environment's score is no number."""
+    return jnp.where(sound, jnp.where(jnp.isfinite(scores), scores, jnp.inf), jnp.nan)
 
 
 def is_sound(policy: Any, env: AbstractEnv) -> Bool[Array, ""]:

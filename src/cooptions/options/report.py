@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
@@ -200,9 +201,13 @@ def _mean_gains(
     value: Value, starts: Float[Array, "start agent feature"], ends: Float[Array, "option start agent feature"]
 ) -> Float[np.ndarray, "option k"]:
     """How far every option raised every eigenfunction on average."""
-    many = jax.jit(jax.vmap(value))
-    before = many(starts)
-    return np.stack([np.asarray(many(reached) - before, np.float64).mean(axis=0) for reached in ends])
+    before = _values(value, starts)
+    return np.stack([np.asarray(_values(value, reached) - before, np.float64).mean(axis=0) for reached in ends])
+
+
+@eqx.filter_jit
+def _values(value: Value, agent_states: Float[Array, "start agent feature"]) -> Float[Array, "start k"]:
+    return jax.vmap(value)(agent_states)
 
 
 def _spreads(env: AbstractEnv, agent_states: Float[Array, "*batch agent feature"]) -> Float[np.ndarray, "*batch f"]:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray, Shaped
 from cooptions.discovery.discover import BLOCK, Evaluator
 from cooptions.discovery.discovered import Discovered
 from cooptions.envs.base import AbstractEnv
+from cooptions.envs.rollout import Runners
 from cooptions.errors import require, require_number, require_whole
 from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner, QState
@@ -24,7 +25,7 @@ from cooptions.options.sight import Sight, View
 from cooptions.options.task import OptionTask, collect_starts, random_advance
 from cooptions.training.keys import stage_key
 from cooptions.training.loop import Metrics, train
-from cooptions.training.memory import require_fits
+from cooptions.training.memory import enlarged, held_bytes, require_fits, require_room, stage_bytes, tree_bytes
 from cooptions.training.progress import Progress
 
 
@@ -172,8 +173,7 @@ def option_tasks(
     env: AbstractEnv, found: Discovered, config: OptionsConfig, options: tuple[Option, ...], keys: Key[Array, " seed"]
 ) -> OptionTask:
     """The tasks of all options of what discovery has found, with seeds in front."""
-    evaluate = jax.jit(jax.vmap(Discovered.evaluator))(found)
-    return tasks_on(env, config, evaluate, option_weights(options, found.num_eigenfunctions), keys)
+    return tasks_on(env, config, _evaluators(found), option_weights(options, found.num_eigenfunctions), keys)
 
 
 def tasks_on(
@@ -184,20 +184,18 @@ def tasks_on(
     keys: Key[Array, " seed"],
 ) -> OptionTask:
     """Tasks that climb weighted sums of any functions of agents' states, with seeds in front."""
-    starts = jax.lax.map(lambda key: collect_starts(env, config.num_starts, config.start_steps, key=key), keys)
-    moved, _ = jax.lax.map(
-        lambda each: random_advance(env, each[0], key=jax.random.fold_in(each[1], 1)), (starts, keys)
-    )
+    starts = _starts(env, config.num_starts, config.start_steps, keys)
 
     def values(state: Any) -> Float[Array, "seed start k"]:
-        joint = jax.vmap(jax.vmap(env.agent_states))(state)
-        return jax.jit(jax.vmap(values_at))(evaluate, joint)
+        return _values(evaluate, jax.vmap(jax.vmap(env.agent_states))(state))
 
     start_values = values(starts.state)
     weights = jnp.broadcast_to(weights, (len(keys), *weights.shape))
     if config.scale == "gain":
         weights /= jax.vmap(available_gain)(start_values, weights)[..., None]
-    typical = jax.vmap(partial(pace, num_agents=env.num_agents))(values(moved.state) - start_values, weights)
+    typical = jax.vmap(partial(pace, num_agents=env.num_agents))(
+        values(_moved(env, starts, keys)) - start_values, weights
+    )
     return OptionTask(
         env=env,
         view=View.of(env, config.sight),
@@ -210,6 +208,34 @@ def tasks_on(
         starts=starts,
         start_values=start_values,
     )
+
+
+@jax.jit
+def _evaluators(found: Discovered) -> Evaluator:
+    """What every seed found, as a function of many joint states."""
+    return jax.vmap(Discovered.evaluator)(found)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _starts(env: AbstractEnv, num: int, max_steps: int, keys: Key[Array, " seed"]) -> Runners:
+    """Where every seed's options start."""
+    return jax.lax.map(lambda key: collect_starts(env, num, max_steps, key=key), keys)
+
+
+@partial(jax.jit, static_argnums=0)
+def _moved(env: AbstractEnv, starts: Runners, keys: Key[Array, " seed"]) -> Any:
+    """The states one step of random play after the starts."""
+
+    def one_seed(seed: tuple[Runners, PRNGKeyArray]) -> Any:
+        starts, key = seed
+        return random_advance(env, starts, key=jax.random.fold_in(key, 1))[0].state
+
+    return jax.lax.map(one_seed, (starts, keys))
+
+
+@jax.jit
+def _values(evaluate: Evaluator, joint: Shaped[Array, "seed state agent feature"]) -> Float[Array, "seed state k"]:
+    return jax.vmap(values_at)(evaluate, joint)
 
 
 def values_at(evaluate: Evaluator, joint: Shaped[Array, "state agent feature"]) -> Float[Array, "state k"]:
@@ -227,8 +253,7 @@ def train_option_networks(
 ) -> Network:
     """The policies of all options, with [seed, option, agent] in front."""
     stage = OptionTraining(QLearner(config.learner))
-    shrink = "options.learner.capacity, seeds or laplacian.num_eigenfunctions"
-    require_fits(stage, tasks, keys, "options", shrink=shrink, progress=progress)
+    require_fits(stage, tasks, keys, "options", shrink=_shrink(config), progress=progress)
     trained = train(
         stage,
         tasks,
@@ -240,6 +265,25 @@ def train_option_networks(
         progress=progress,
     )
     return trained.state.network
+
+
+def require_options_fit(
+    env: AbstractEnv, found: Discovered, config: OptionsConfig, options: tuple[Option, ...], keys: Key[Array, " seed"]
+) -> None:
+    """Refuse options that cannot be trained here. What was found may be shapes alone: nothing is made."""
+
+    def make(found: Discovered, keys: Key[Array, " seed"]) -> OptionTask:
+        return option_tasks(env, found, config, options, keys)
+
+    tasks = jax.eval_shape(make, found, keys)
+    needed = stage_bytes(OptionTraining(QLearner(config.learner)), tasks, keys)
+    if config.num_starts > OptionsConfig.num_starts:
+        needed = max(needed, tree_bytes(tasks) + held_bytes(make, found, keys))
+    require_room("options", needed, _shrink(config), on_device=True)
+
+
+def _shrink(config: OptionsConfig) -> str:
+    return enlarged(config, "options", "laplacian.num_eigenfunctions", "seeds")
 
 
 def option_set(config: OptionsConfig, network: Network, options: tuple[Option, ...], env: AbstractEnv) -> OptionSet:
@@ -284,6 +328,7 @@ def train_options(
     config = config or recipe("ours", env)
     options = eigenoptions(env.num_agents, found.num_eigenfunctions)
     lead = jax.tree.map(lambda leaf: leaf[None], found)
+    require_options_fit(env, lead, config, options, stage_key(key, "starts")[None])
     networks = train_option_networks(
         config,
         option_tasks(env, lead, config, options, stage_key(key, "starts")[None]),

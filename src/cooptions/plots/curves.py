@@ -131,12 +131,15 @@ def _finish(ax: Axes, drawn: Mapping[str, Scores]) -> None:
     ax.set_axisbelow(True)
     if all((each.kept >= 0.0).all() for each in drawn.values()):
         ax.set_ylim(bottom=0.0)
-    lost = [
-        f"{name} {each.diverged.sum()} of {len(each.values)}" for name, each in drawn.items() if each.diverged.any()
-    ]
-    if lost:
-        note = textwrap.fill(f"diverged seeds, left out: {', '.join(lost)}", width=45)
-        ax.set_xlabel(f"{ax.get_xlabel()}\n{note}")
+    reasons = {
+        "diverged seeds": {name: each.diverged for name, each in drawn.items()},
+        "seeds with scores that are no numbers": {name: each.unscored for name, each in drawn.items()},
+    }
+    for reason, seeds in reasons.items():
+        lost = [f"{name} {which.sum()} of {len(which)}" for name, which in seeds.items() if which.any()]
+        if lost:
+            note = textwrap.fill(f"{reason}, left out: {', '.join(lost)}", width=45)
+            ax.set_xlabel(f"{ax.get_xlabel()}\n{note}")
 
 
 def _canvas(num_panels: int, title: str) -> tuple[Figure, list[Axes]]:

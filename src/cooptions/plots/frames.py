@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Bool, Float, Integer, UInt8
@@ -55,7 +56,12 @@ def states_of(env: AbstractEnv, states: Any) -> Float[np.ndarray, "time agent fe
     """The agents' states in those of one roll-out."""
     lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(states)}
     require(len(lengths) == 1 and () not in lengths, "states: give those of one roll-out, stacked along a leading axis")
-    return np.asarray(jax.jit(jax.vmap(env.agent_states))(states))
+    return np.asarray(_agent_states(env, states))
+
+
+@eqx.filter_jit
+def _agent_states(env: AbstractEnv, states: Any) -> Any:
+    return jax.vmap(env.agent_states)(states)
 
 
 def _places(

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,8 +36,13 @@ def sweep(
     moving = moving * team.has_feature[agent]
     fixed = np.broadcast_to(others, (len(cells), *others.shape))
     joint = np.insert(fixed.astype(np.float32), agent, moving, axis=1)
-    values = jax.jit(jax.vmap(function))(jnp.asarray(joint))
+    values = _values(function, jnp.asarray(joint))
     return np.asarray(values).T.reshape(-1, len(rows), len(columns))
+
+
+@eqx.filter_jit
+def _values(function: Function, joint: Float[Array, "state agent feature"]) -> Float[Array, "state value"]:
+    return jax.vmap(function)(joint)
 
 
 def show_map(

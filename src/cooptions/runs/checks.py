@@ -1,23 +1,42 @@
 """What can be told of a run before anything of it is made."""
 
-from cooptions.discovery.walks import walk_bytes
+from collections.abc import Collection
+
+from cooptions.discovery.discovered import untrained
+from cooptions.discovery.memory import require_representation_fits, require_spectrum_fits
+from cooptions.discovery.walks import dataset_shapes, walk_bytes
 from cooptions.envs.base import AbstractEnv
+from cooptions.options.train import require_options_fit
 from cooptions.runs.config import Config
-from cooptions.runs.stages import STAGES
-from cooptions.training.memory import require_fits, require_room
+from cooptions.training.memory import enlarged, require_fits, require_room
 
 
-def require_possible(config: Config, until: str, task: AbstractEnv | None) -> None:
-    """Refuse a run up to a stage that would fail on its way: parts that do not fit together, too little memory.
+def require_possible(config: Config, stages: Collection[str], task: AbstractEnv | None) -> None:
+    """Refuse a run that would fail in one of these stages: parts that do not fit together, too little memory.
 
     `task` has the shapes of what would be learned in, if anything is to be: options more than the learner can take are
     refused before they are discovered.
     """
-    stages = (*STAGES[until].after(config), until)
+    discovering = config.discovering
     if "walk" in stages:
         _ = config.discovery
-        needed = walk_bytes(config.env, config.walk, config.discovering.seeds)
+        needed = walk_bytes(config.env, config.walk, discovering.seeds)
         require_room("walk", needed, "walk.transitions or seeds")
+    if not {"representation", "spectrum", "options"}.isdisjoint(stages):
+        _require_discovery(discovering, stages)
     if task is not None:
-        shrink = "learning.learner.capacity, learning.learner.num_envs, learning.learner.batch or seeds"
+        shrink = enlarged(config.learning.learner, "learning.learner", "learning.episodes", "seeds")
         require_fits(config.learning.stage, task, config.keys("learning"), "learning", shrink=shrink)
+
+
+def _require_discovery(config: Config, stages: Collection[str]) -> None:
+    """The same of representation, Laplacian and options, for the seeds that discover."""
+    discovery = config.discovery
+    data = dataset_shapes(discovery.team, config.seeds, config.walk.shape)
+    if "representation" in stages:
+        require_representation_fits(discovery, data, config.keys("representation"))
+    if "spectrum" in stages:
+        require_spectrum_fits(discovery, data, config.keys("laplacian"))
+    if "options" in stages:
+        found = untrained(discovery, config.seeds, config.walk.shape)
+        require_options_fit(config.env, found, config.options, config.eigenoptions, config.keys("options"))

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import Array, Float, Key
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.errors import ArtifactError, ConfigError, require
 from cooptions.files import Json
+from cooptions.learners.base import AbstractLearner
 from cooptions.learners.learn import evaluate
 from cooptions.runs.config import env_differences
 from cooptions.runs.directory import RunDirectory, read_run
@@ -29,6 +31,18 @@ def write_scores(run: Run) -> list[Scores]:
             run.progress.warn(f"{path}: {problem}; it is written again")
         save_scores(path, each)
     run.directory.seal("learning", files)
+    return _told(run, scores)
+
+
+def _told(run: Run, scores: list[Scores]) -> list[Scores]:
+    """The same, after a warning of every seed that the environment did not score with numbers."""
+    for each in scores:
+        for seed in np.flatnonzero(each.unscored).tolist():
+            where = f"{each.name}: {run.progress.seed_name(seed)}"
+            run.progress.warn(
+                f"{where}: the environment's {each.metric!r} is no number, though what was learned is sound: the seed "
+                "is left out; look at the environment"
+            )
     return scores
 
 
@@ -79,11 +93,13 @@ def evaluate_run(run: Run, num_episodes: int, keys: Key[Array, " seed"]) -> list
     if not run.has("learning"):
         raise ArtifactError(f"{run.directory.path}: nothing was learned here; `cooptions train` does it")
     (policy, _), stage = run.learning, config.learning.stage
+    values = _play(stage.learner, num_episodes, policy, run.task, keys)[:, None]
+    return _told(run, config.learning.scores(config.env, config.scenario, values))
 
-    @jax.jit
-    def play(policy: Any, envs: AbstractEnv, keys: Key[Array, " seed"]) -> Float[Array, "seed episode score"]:
-        one_seed = partial(evaluate, stage.learner, num_episodes=num_episodes)
-        return jax.vmap(lambda policy, env, key: one_seed(policy, env, key=key))(policy, envs, keys)
 
-    values = play(policy, run.task, keys)[:, None]
-    return config.learning.scores(config.env, config.scenario, values)
+@partial(jax.jit, static_argnums=(0, 1))
+def _play(
+    learner: AbstractLearner, num_episodes: int, policy: Any, envs: AbstractEnv, keys: Key[Array, " seed"]
+) -> Float[Array, "seed episode score"]:
+    one_seed = partial(evaluate, learner, num_episodes=num_episodes)
+    return jax.vmap(lambda policy, env, key: one_seed(policy, env, key=key))(policy, envs, keys)

@@ -44,8 +44,10 @@ def hold(path: Path, warn: Callable[[str], None]) -> Iterator[None]:
         if holder:
             warn(f"{path}: was left by {holder}, which did not end in order")
         _write(descriptor, f"process {os.getpid()} on {platform.node()}")
-        yield
-        _write(descriptor, "")
+        try:
+            yield
+        finally:
+            _write(descriptor, "")
     finally:
         os.close(descriptor)  # which gives the lock back
 

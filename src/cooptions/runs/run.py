@@ -55,8 +55,9 @@ class Run:
     def open(cls, config: Config, path: Path, until: str, progress: Progress | None = None) -> Iterator["Run"]:
         """Create or go on with a run directory for the stages up to `until`, and hold it against other processes."""
         config = config.pinned if until == "learning" else config
-        if not (path / "manifest.json").exists():  # nothing is made yet
-            require_possible(config, until, untrained_task(config) if until == "learning" else None)
+        made = RunDirectory(path).manifest if (path / "manifest.json").exists() else ()
+        missing = {*STAGES[until].after(config), until} - set(made)
+        require_possible(config, missing, untrained_task(config) if "learning" in missing else None)
         with open_run(path, stage_configs(config, until)) as directory:
             yield cls(config, directory, progress)
 
@@ -171,8 +172,7 @@ class Run:
     @property
     def _untrained(self) -> Discovered:
         config = self.config
-        walked = config.walk.transitions // config.walk.num_envs, config.walk.num_envs
-        return untrained(config.discovery, config.discovering.seeds, walked)
+        return untrained(config.discovery, config.discovering.seeds, config.walk.shape)
 
     def _make_spectrum(self) -> Spectrum:
         config = self.config

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from cooptions.errors import require
 from cooptions.files import write_bytes
-from cooptions.scores.statistics import Bootstrap, Estimate, Scores, final_iqm, probability_of_improvement
+from cooptions.scores.statistics import Bootstrap, Estimate, Scores, final_iqm, left_out, probability_of_improvement
 from cooptions.scores.tables import markdown_table
 
 
@@ -26,6 +26,8 @@ class Row:
     iqm: Estimate
     num_seeds: int
     num_diverged: int
+    num_unscored: int
+    """Seeds that the environment did not score with numbers."""
     num_steps: int
 
 
@@ -39,6 +41,7 @@ def compare(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = B
             final_iqm(each, last=last, bootstrap=bootstrap),
             num_seeds=len(each.kept),
             num_diverged=int(each.diverged.sum()),
+            num_unscored=int(each.unscored.sum()),
             num_steps=int(each.steps[-1]),
         )
         for each in scores
@@ -74,9 +77,10 @@ def markdown_comparison(rows: Sequence[Row]) -> str:
 def marl_eval_json(scores: Sequence[Scores]) -> dict[str, Any]:
     """The scores as marl-eval reads them: environment, task, algorithm, seed, step, metric, list of episodes.
 
-    Metrics of one method and scenario are merged. Diverged seeds are left out; marl-eval asks for the same seeds from
-    every method and says so itself. `absolute_metrics` hold the last checkpoint's episodes, as there is no evaluation
-    of the best one on fresh episodes. Its order of steps is the order of keys: write it with `save_marl_eval`.
+    Metrics of one method and scenario are merged. Seeds that diverged, or that have scores which are no numbers, are
+    left out; marl-eval asks for the same seeds from every method and says so itself. `absolute_metrics` hold the last
+    checkpoint's episodes, as there is no evaluation of the best one on fresh episodes. Its order of steps is the order
+    of keys: write it with `save_marl_eval`.
     """
     tree: dict[str, Any] = {}
     for each in scores:
@@ -92,8 +96,8 @@ def marl_eval_json(scores: Sequence[Scores]) -> dict[str, Any]:
             len({other.metric for other in alike}) == len(alike),
             f"{each.name} in {each.scenario}: {each.metric} was given twice; give each run another name",
         )
-        diverged = np.any([other.diverged for other in alike], axis=0)
-        for seed in np.flatnonzero(~diverged):
+        lost = np.any([other.diverged | other.unscored for other in alike], axis=0)
+        for seed in np.flatnonzero(~lost):
             run = runs.setdefault(f"seed_{seed}", {})
             for index, (step, episodes) in enumerate(zip(each.steps, each.values[seed], strict=True)):
                 run.setdefault(f"step_{index}", {"step_count": int(step)})[each.metric] = episodes.tolist()
@@ -110,5 +114,6 @@ _HEADINGS = ("scenario", "metric", "method", "IQM [95% interval]", "seeds", "ste
 
 
 def _cells(row: Row) -> list[str]:
-    seeds = f"{row.num_seeds} ({row.num_diverged} diverged)" if row.num_diverged else str(row.num_seeds)
+    lost = left_out(row.num_diverged, row.num_unscored)
+    seeds = f"{row.num_seeds} ({lost})" if lost else str(row.num_seeds)
     return [row.scenario, row.metric, row.method, str(row.iqm), seeds, f"{row.num_steps / 1e6:.4g}M"]

@@ -26,8 +26,9 @@ CONFIDENCE = 0.95
 class Scores:
     """What one method scored in one scenario, at every checkpoint, for every seed and evaluation episode.
 
-    A seed that diverged has NaN in its scores from then on: the learner writes it there. Such a seed is left out of
-    every statistic, at all checkpoints alike, and counted.
+    A seed that diverged has NaN in its scores from then on: the learner writes it there, and tells it by what was
+    learned. Where that is sound and the environment's score is no number, it writes infinity. Either seed is left out
+    of every statistic, at all checkpoints alike, and counted.
     """
 
     name: str
@@ -48,12 +49,23 @@ class Scores:
 
     @property
     def diverged(self) -> Bool[np.ndarray, " seed"]:
-        return ~np.isfinite(self.values).all(axis=(1, 2))
+        """Seeds whose team diverged."""
+        return np.isnan(self.values).any(axis=(1, 2))
+
+    @property
+    def unscored(self) -> Bool[np.ndarray, " seed"]:
+        """Seeds whose team is sound, and which the environment did not score with numbers."""
+        return ~np.isfinite(self.values).all(axis=(1, 2)) & ~self.diverged
+
+    @property
+    def left_out(self) -> str:
+        """How many seeds are in no statistic, and why; nothing where all are in."""
+        return left_out(int(self.diverged.sum()), int(self.unscored.sum()))
 
     @property
     def kept(self) -> Float[np.ndarray, "kept checkpoint episode"]:
-        """The scores of the seeds that did not diverge."""
-        return self.values[~self.diverged].astype(np.float64)
+        """The scores of all other seeds."""
+        return self.values[np.isfinite(self.values).all(axis=(1, 2))].astype(np.float64)
 
     @property
     def seed_curves(self) -> Float[np.ndarray, "kept checkpoint"]:
@@ -67,6 +79,12 @@ class Scores:
         show is made of these.
         """
         return Scores(self.name, self.scenario, self.metric, self.steps, self.values.mean(axis=2, keepdims=True))
+
+
+def left_out(num_diverged: int, num_unscored: int) -> str:
+    """Seeds that are in no statistic, in words."""
+    counts = {"diverged": num_diverged, "with scores that are no numbers": num_unscored}
+    return ", ".join(f"{count} {why}" for why, count in counts.items() if count)
 
 
 @dataclass(frozen=True)

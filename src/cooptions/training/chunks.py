@@ -1,4 +1,8 @@
-"""The programs of training: steps of every seed, as many at a time as fit into some seconds, and evaluations."""
+"""The programs of training: steps of every seed, as many at a time as fit into some seconds, and evaluations.
+
+They are functions of a module, and the stage is an argument that is compared by value: two runs of one configuration in
+one process share them. A function made on the way would be compiled anew each time.
+"""
 
 from functools import partial
 from typing import Any, Protocol, TypeVar, runtime_checkable
@@ -71,6 +75,12 @@ def no_means(stage: Stage[State], state: State, data: Any, keys: Key[Array, " se
     step = jax.vmap(lambda state, data, key: stage.step(state, data, key=key)[1])
     shapes = jax.eval_shape(step, state, data, keys)
     return {name: jnp.zeros(shape.shape, jnp.float32) for name, shape in shapes.items()}
+
+
+@partial(jax.jit, static_argnums=0)
+def init_seeds(stage: Stage[State], keys: Key[Array, " seed"], data: Any) -> State:
+    """The state of every seed before the first step."""
+    return jax.vmap(lambda key, data: stage.init(data, key=key))(keys, data)
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=(2, 3))

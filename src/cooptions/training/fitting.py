@@ -1,12 +1,12 @@
 """Fitting one swappable part of discovery, for every seed at once."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 from jaxtyping import Array, Key, PRNGKeyArray
 
+from cooptions.training.chunks import init_seeds
 from cooptions.training.loop import Metrics, train
 from cooptions.training.progress import Progress
 
@@ -26,11 +26,6 @@ class Part(Protocol):
     def step(self, state: Any, data: Any, *, key: PRNGKeyArray) -> tuple[Any, Metrics]: ...
 
 
-@partial(jax.jit, static_argnums=0)
-def _init_seeds(part: Part, keys: Key[Array, " seed"], data: Any) -> Any:
-    return jax.vmap(lambda key, data: part.init(data, key=key))(keys, data)
-
-
 def fit(
     part: Part,
     data: Any,
@@ -43,7 +38,7 @@ def fit(
     """The part's final state, seeds on the leading axis."""
     if part.num_steps == 0:
         with (progress or Progress.silent()).stage(name, 1) as show:
-            state = jax.block_until_ready(_init_seeds(part, keys, data))
+            state = jax.block_until_ready(init_seeds(part, keys, data))
             show.advance(1, {})
         return state
     log_steps = max(1, part.num_steps // 50)

@@ -32,6 +32,9 @@ WRITTEN = {
     "reduce_prod",
     "reduce_and",
     "reduce_or",
+    "eigh",
+    "cholesky",
+    "triangular_solve",
     "while",
     "cond",
     "scan",
@@ -39,6 +42,11 @@ WRITTEN = {
 """Operations whose results are written to memory; those of all others are computed where they are needed."""
 IN_PLACE = {"dynamic_update_slice", "scatter", "scatter-add"}
 """Operations that overwrite their first operand."""
+
+
+WORKSPACE = {"eigh": 3}
+"""Operations that need more room while they run: so many times their largest result. LAPACK's divide and conquer copies
+the matrix, and takes two more."""
 
 
 def working_bytes(function: Callable, *arguments: Any) -> int:
@@ -104,8 +112,9 @@ class _History:
             if len(inner) == 1 and len(inner[0].invars) == len(operands):  # a function called once
                 return self.follow(inner[0], operands)
             return [frozenset().union(*operands)] * len(equation.outvars)
-        self.within[self.time] = max((_peak(part) for part in inner), default=0)
         sizes = [array_bytes(value.aval) for value in equation.outvars]
+        workspace = WORKSPACE.get(name, 0) * max(sizes, default=0)
+        self.within[self.time] = max((_peak(part) for part in inner), default=workspace)
         num_carried = equation.params.get("num_carry", 0)
         begin = equation.params.get("num_consts", 0)
         carried = operands[begin : begin + num_carried]  # a loop overwrites what it carries

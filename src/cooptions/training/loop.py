@@ -20,6 +20,7 @@ from cooptions.training.chunks import Metrics as Metrics
 from cooptions.training.chunks import Stage as Stage
 from cooptions.training.metrics import MetricsFile as MetricsFile
 from cooptions.training.metrics import finite_so_far
+from cooptions.training.programs import make_room_for_programs
 from cooptions.training.progress import Progress
 from cooptions.training.signals import StopSignals as StopSignals
 
@@ -60,10 +61,11 @@ def train(
     require(log_steps >= 1, f"{name}: log_steps must be at least 1, not {log_steps}")
     progress = progress or Progress.silent()
     num_seeds = len(keys)
+    make_room_for_programs()
     keys, data = seat_seeds((keys, data))
     with StopSignals(name) as stop, progress.stage(name, num_steps * unit) as show:
         with show.compiling(), stop.uncut():
-            state = shard_seeds(jax.jit(jax.vmap(lambda key, data: stage.init(data, key=key)))(keys, data))
+            state = shard_seeds(chunks.init_seeds(stage, keys, data))
             means = shard_seeds(chunks.no_means(stage, state, data, keys))
         job = _Job(
             stage, data, keys, name, num_steps, log_steps, unit, progress, show, stop,

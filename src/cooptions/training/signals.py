@@ -95,14 +95,39 @@ def obey_signals() -> Iterator[None]:
         return
     listener = _Listener(interrupt, hear, late)
     try:
-        yield
+        with _not_lost(interrupt):
+            yield
     except Exception as error:
         if heard and not isinstance(error, Interrupted):  # an extension that was being imported tells of another error
             raise Interrupted(told) from error
         raise
     finally:
+        atexit.unregister(_ignore)  # once is enough, however many commands a process runs
         atexit.register(_ignore)  # now, so that it comes before what JAX does at the end
         listener.close()
+
+
+@contextlib.contextmanager
+def _not_lost(interrupt: Any) -> Iterator[None]:
+    """Where Python can raise nothing, as in what JAX has called when memory is collected, an interruption would be
+    printed and forgotten: it is raised again a moment later."""
+    known = sys.unraisablehook
+
+    def again(lost: Any) -> None:
+        if isinstance(lost.exc_value, Interrupted) and hasattr(signal, "setitimer"):
+            signal.signal(signal.SIGALRM, interrupt)
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+        else:
+            known(lost)
+
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = known
+        if hasattr(signal, "setitimer") and signal.getsignal(signal.SIGALRM) is interrupt:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
 def _ignore() -> None:

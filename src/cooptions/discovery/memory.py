@@ -1,0 +1,46 @@
+"""How much memory discovery takes, told from shapes before anything is made or compiled."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from cooptions.discovery.discover import Discovery, untrained_spectrum
+from cooptions.discovery.laplacian.base import Pairs
+from cooptions.discovery.walks import Dataset
+from cooptions.training.memory import (
+    LARGE,
+    TRIFLE,
+    enlarged,
+    held_bytes,
+    largest_array,
+    require_room,
+    stage_bytes,
+    tree_bytes,
+)
+
+
+def require_representation_fits(discovery: Discovery, data: Dataset, keys: Key[Array, " seed"]) -> None:
+    """Refuse a representation that cannot be trained here. Walks and keys may be shapes alone."""
+    shrink = enlarged(discovery.representation, "representation", "walk.transitions", "seeds")
+    require_room("representation", stage_bytes(discovery.part, data, keys), shrink, on_device=True)
+
+
+def require_spectrum_fits(discovery: Discovery, data: Dataset, keys: Key[Array, " seed"]) -> None:
+    """Refuse eigenfunctions that cannot be found here."""
+    shrink = enlarged(discovery.laplacian, "laplacian", "walk.transitions", "seeds")
+    require_room("laplacian", spectrum_bytes(discovery, data, keys), shrink, on_device=True)
+
+
+def spectrum_bytes(discovery: Discovery, data: Dataset, keys: Key[Array, " seed"]) -> int:
+    """What it takes to encode the walks, to fit the Laplacian, and to find the canonical basis."""
+    part, walk, fitted = discovery.part, data.walk, discovery.fitted
+    state = jax.eval_shape(jax.vmap(lambda key, data: part.init(data, key=key)), keys, data)
+    num_z = len(discovery.representation.z_names(discovery.team))
+    z = jax.ShapeDtypeStruct((*data.by_remaining.shape, num_z), jnp.float32)
+    fitting = stage_bytes(fitted, jax.eval_shape(Pairs, z, z), keys)
+    lasting = tree_bytes((state, data))
+    if lasting + fitting < TRIFLE and largest_array(fitted) < LARGE:
+        return lasting + fitting
+    return lasting + max(fitting, held_bytes(partial(untrained_spectrum, discovery), state, walk, keys))
