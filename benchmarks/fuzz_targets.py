@@ -19,7 +19,6 @@ from safetensors.numpy import save
 from cooptions.campaigns.reading import parse_campaign
 from cooptions.cli.configured import FORMS, configured
 from cooptions.envs.scenarios import make_env
-from cooptions.files import load_tree
 from cooptions.learners.networks import NetworkConfig
 from cooptions.options.option_set import OptionSet, init_policies
 from cooptions.options.primitives import Primitives
@@ -28,13 +27,14 @@ from cooptions.options.sharing import storage
 from cooptions.options.sharing.sealed import MANIFEST
 from cooptions.options.sight import View
 from cooptions.options.train import eigenoptions
-from cooptions.runs import team
+from cooptions.runs import team_storage
 from cooptions.runs.config import config_of_run
 from cooptions.runs.directory import RunDirectory, open_run, read_run
 from cooptions.runs.presets import PRESETS, learning
 from cooptions.runs.recipe import write_recipe
 from cooptions.runs.repair import inspect
 from cooptions.runs.stages import stage_configs
+from cooptions.runs.team import LearnedTeam
 from cooptions.scores.statistics import Scores, load_scores, save_scores
 from cooptions.training.checkpoints import Checkpoints
 from cooptions.training.metrics import MetricsFile, line_of
@@ -76,7 +76,7 @@ def run_config(place: Path) -> list[Part]:
     path = place / "run"
     with open_run(path, stage_configs(config, "learning")) as run:
         run.save("walk", {"states": np.zeros((2, 3))}, seconds=1.0)
-        save_scores(path / "scores/return.safetensors", _scores())
+        save_scores(path / "scores/return.safetensors", _scores(2))
         run.seal("walk", [path / "scores/return.safetensors"])
     write_recipe(path, config, "run")
     whole = {name: (path / name).read_bytes() for name in ("config.json", "manifest.json", "run.yaml")}
@@ -108,10 +108,9 @@ def run_config(place: Path) -> list[Part]:
 
 
 def tensors(place: Path) -> list[Part]:
-    """Artefacts, scores and teams: everything of a run that is safetensors, but for checkpoints."""
-    path, scores, teams = (place / f"{name}.safetensors" for name in ("walk", "scores", "team"))
-    save_scores(scores, _scores())
-    _tiny_team().save(teams)
+    """Artefacts and scores of a run, and the files of a team: all that is safetensors, but for checkpoints."""
+    path, scores = (place / f"{name}.safetensors" for name in ("walk", "scores"))
+    save_scores(scores, _scores(2))
     artefact = save({"states": np.zeros((2, 3), np.float32), "last": np.zeros(2, bool)}, {"note": "a walk"})
 
     def reading(file: Path, read: Callable[[Path], object]) -> Callable[[bytes], object]:
@@ -123,12 +122,17 @@ def tensors(place: Path) -> list[Part]:
 
     from cooptions.runs.directory import _read_tensors
 
-    env = make_env(SCENARIO)
+    team = _tiny_team()
+    files = team_storage.team_files(place / "team", team)
+
+    def part(name: str) -> Part:
+        restore = team_storage.restore_team
+        return Part(f"team's {name}", lambda content: restore("team", {**files, name: content}, team.env), files[name])
+
     return [
         Part("artefact", reading(path, _read_tensors), artefact),
         Part("scores", reading(scores, load_scores), scores.read_bytes()),
-        Part("team's header", reading(teams, lambda file: load_tree(file, team._Header)), teams.read_bytes()),
-        Part("team", reading(teams, lambda file: team.load_team(file, env)), teams.read_bytes()),
+        *map(part, (team_storage.DESCRIPTION, team_storage.POLICY, team_storage.SCORES)),
     ]
 
 
@@ -230,14 +234,14 @@ def _reports() -> tuple[OptionReport, ...]:
     )
 
 
-def _scores() -> Scores:
-    return Scores("iql", SCENARIO, "return", np.array([10, 20]), np.ones((2, 2, 3), np.float32))
+def _scores(num_seeds: int) -> Scores:
+    return Scores("iql", SCENARIO, "return", np.array([10, 20]), np.ones((num_seeds, 2, 3), np.float32))
 
 
-def _tiny_team() -> team.LearnedTeam:
+def _tiny_team() -> LearnedTeam:
     env = make_env(SCENARIO)
     config = learning("iql", env).learner
     config = replace(config, network=NetworkConfig(hidden=(2,)))  # pyright: ignore[reportCallIssue]
     like = jax.eval_shape(lambda key: config.build().init(env, key=key), jax.random.key(0))
     policy = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), config.build().policy(like))
-    return team.LearnedTeam(env, config, policy, (_scores(),))
+    return LearnedTeam(env, config, policy, (_scores(1),))
