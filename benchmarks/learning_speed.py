@@ -28,7 +28,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import tyro
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Key, PRNGKeyArray
 from jumanji.environments.routing.lbf.generator import RandomGenerator
 from rich.console import Console
 from rich.table import Table
@@ -41,7 +41,7 @@ from cooptions.envs.overcooked import Overcooked
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import require
 from cooptions.files import encode
-from cooptions.learners.base import LearnerConfig
+from cooptions.learners.base import AbstractLearner, LearnerConfig
 from cooptions.learners.exploration import ChoiceConfig
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroConfig
@@ -50,7 +50,7 @@ from cooptions.options.sight import Sight, View
 from cooptions.options.train import eigenoptions, option_set, recipe
 from cooptions.runs.directory import provenance
 from cooptions.runs.paper import IQL, IQL_FOR_PICTURES, TEAM_LEARNERS
-from cooptions.training.chunks import no_means, run_chunk
+from cooptions.training.chunks import Metrics, no_means, run_chunk
 from cooptions.training.memory import stage_bytes
 from cooptions.types import TimeStep
 
@@ -174,8 +174,57 @@ def ours_by(task: Task, arguments: Arguments, *, method: str) -> Contestant:
     return compile_ours(TEAM_LEARNERS[method][task.env.shows_pictures], task.env, arguments)
 
 
-def compile_ours(config: LearnerConfig, envs: AbstractEnv, arguments: Arguments) -> Contestant:
-    """Chunks of training, timed once replay, if there is one, is full and some of training is over."""
+@dataclass(frozen=True)
+class Compiled:
+    """A learner of ours whose update is compiled; calling it takes the time."""
+
+    stage: AbstractLearner
+    program: jax.stages.Compiled
+    init: Callable
+    envs: AbstractEnv
+    keys: Key[Array, " seed"]
+    updates: int
+    repeats: int
+    progress: float
+    compile_seconds: float
+    estimate: int
+
+    @property
+    def warm_ups(self) -> int:
+        """Chunks until replay, if there is one, is full, and one more to get used to it."""
+        config = self.stage.config
+        to_fill = max(config.capacity, config.learning_starts) if isinstance(config, QConfig) else 0
+        return math.ceil(to_fill / self.stage.steps_per_update / self.updates) + 1
+
+    def warm(self) -> tuple[Any, Metrics]:
+        """The state when our clock starts."""
+        state = self.init(self.keys, self.envs)
+        metrics = no_means(self.stage, state, self.envs, self.keys)
+        later = round(self.progress * self.stage.num_updates)
+        for chunk in range(self.warm_ups):
+            if chunk == self.warm_ups - 1:
+                state = eqx.tree_at(lambda s: s.updates, state, jnp.full_like(state.updates, later))
+            state, metrics = self.go_on(state, metrics, chunk)
+        return state, metrics
+
+    def go_on(self, state: Any, metrics: Metrics, chunk: int) -> tuple[Any, Metrics]:
+        start, length = jnp.int32(chunk * self.updates), jnp.int32(self.updates)
+        return jax.block_until_ready(self.program(state, metrics, self.envs, self.keys, start, length))
+
+    def __call__(self) -> Timing:
+        (state, metrics), seconds = self.warm(), []
+        for repeat in range(self.repeats):
+            begun = time.perf_counter()
+            state, metrics = self.go_on(state, metrics, self.warm_ups + repeat)
+            seconds.append((time.perf_counter() - begun) / self.updates)
+        losses = [metric for name, metric in metrics.items() if name.endswith("loss")]
+        require(all(bool((loss != 0).all()) for loss in losses), "nothing was learned while the clock ran")
+        steps, used = self.stage.steps_per_update, program_bytes(self.program)
+        return Timing(seconds, self.compile_seconds, steps, used, self.estimate)
+
+
+def compile_ours(config: LearnerConfig, envs: AbstractEnv, arguments: Arguments) -> Compiled:
+    """Chunks of training, to be timed when some of it is over."""
     stage, keys = config.build(), jax.random.split(jax.random.key(0), arguments.seeds)
     init = jax.jit(jax.vmap(lambda key, env: stage.init(env, key=key)))
     like = jax.eval_shape(init, keys, envs)
@@ -183,25 +232,9 @@ def compile_ours(config: LearnerConfig, envs: AbstractEnv, arguments: Arguments)
     begun = time.perf_counter()
     length, means = jnp.int32(arguments.updates), no_means(stage, like, envs, keys)
     program = run_chunk.lower(stage, arguments.updates, like, means, envs, keys, jnp.int32(0), length).compile()
-    compile_seconds = time.perf_counter() - begun
-    to_fill = max(config.capacity, config.learning_starts) if isinstance(config, QConfig) else 0
-    warm_ups = math.ceil(to_fill / stage.steps_per_update / arguments.updates) + 1
-    later = round(arguments.progress * stage.num_updates)
-
-    def take_time() -> Timing:
-        state, seconds, metrics = init(keys, envs), [], no_means(stage, like, envs, keys)
-        for chunk in range(warm_ups + arguments.repeats):
-            if chunk == warm_ups - 1:  # one more to get used to it
-                state = eqx.tree_at(lambda s: s.updates, state, jnp.full_like(state.updates, later))
-            begun = time.perf_counter()
-            start = jnp.int32(chunk * arguments.updates)
-            state, metrics = jax.block_until_ready(program(state, metrics, envs, keys, start, length))
-            seconds.append((time.perf_counter() - begun) / arguments.updates)
-        losses = [metric for name, metric in metrics.items() if name.endswith("loss")]
-        require(all(bool((loss != 0).all()) for loss in losses), "nothing was learned while the clock ran")
-        return Timing(seconds[warm_ups:], compile_seconds, stage.steps_per_update, program_bytes(program), estimate)
-
-    return take_time
+    seconds = time.perf_counter() - begun
+    how = arguments.updates, arguments.repeats, arguments.progress
+    return Compiled(stage, program, init, envs, keys, *how, seconds, estimate)
 
 
 def jaxmarl(task: Task, arguments: Arguments) -> Contestant:

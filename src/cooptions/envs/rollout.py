@@ -43,6 +43,7 @@ def advance(
     return outcome, onward
 
 
+@jax.named_scope("step")
 def tick(env: AbstractEnv, runners: Runners, action: Int[Array, "env agent"], *, key: PRNGKeyArray) -> Runners:
     """Step every environment, or start a new episode where the last one is over; its action is then ignored.
 

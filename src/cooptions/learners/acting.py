@@ -60,6 +60,7 @@ def act(
 ) -> tuple[Acting, Kept, Metrics]:
     """Let a team act for `length` ticks: how it stands then, what was kept of each tick, and how its episodes went."""
 
+    @jax.named_scope("act")
     def go_on(team: Acting, key: PRNGKeyArray) -> tuple[Acting, tuple[Kept, Metrics]]:
         action_key, env_key = jax.random.split(key)
         before = team.timestep

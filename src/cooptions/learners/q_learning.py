@@ -153,17 +153,21 @@ class QLearner(AbstractValueLearner[QState]):
         config = self.config
         ready = state.replay.count * config.num_envs >= config.learning_starts
         ready &= state.replay.count >= config.sequence_length
-        ticks, begins, env_index = sample(
-            state.replay, config.epochs * config.batch, config.sequence_length, config.sequence_stride, key=key
-        )
-        memory = state.memories.ticks[begins // config.rollout, env_index]
-        later = self.later_values(state.target, memory, ticks)
+        with jax.named_scope("replay"):
+            number = config.epochs * config.batch
+            ticks, begins, env_index = sample(
+                state.replay, number, config.sequence_length, config.sequence_stride, key=key
+            )
+            memory = state.memories.ticks[begins // config.rollout, env_index]
+        with jax.named_scope("target"):
+            later = self.later_values(state.target, memory, ticks)
 
         def descend(carry: tuple[Network, Any], batch: Any) -> tuple[tuple[Network, Any], Float[Array, ""]]:
             network, optimiser = carry
             value, gradient = jax.value_and_grad(self.loss)(network, *batch)
-            updates, following = config.optimiser.update(gradient, optimiser)
-            stepped = (optax.apply_updates(network, updates), following)
+            with jax.named_scope("optimiser"):
+                updates, following = config.optimiser.update(gradient, optimiser)
+                stepped = (optax.apply_updates(network, updates), following)
             return jax.tree.map(lambda new, old: jnp.where(ready, new, old), stepped, carry), value * ready
 
         batches = (_epochs(memory, 0, config.epochs), *_epochs((ticks, later), 1, config.epochs))
@@ -179,6 +183,7 @@ class QLearner(AbstractValueLearner[QState]):
         _, values = self.values(network, memory, ticks.observation[begin:], ticks.first[begin:])
         return values[1 - begin :]
 
+    @jax.named_scope("loss")
     def loss(
         self,
         network: Network,

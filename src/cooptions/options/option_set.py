@@ -76,6 +76,7 @@ class OptionSet(AbstractOptions):
         seen = self.view(agent_states, observation)
         return where_needed(answer, self.network, option >= 0, option, seen, action_mask)
 
+    @jax.named_scope("options")
     def _greedy(
         self, network: Network, seen: Shaped[Array, "agent *seen"], action_mask: Bool[Array, "agent action"]
     ) -> Int[Array, " agent"]:

@@ -1,0 +1,166 @@
+"""What an update of training waits for, kernel by kernel.
+
+    python -m benchmarks.profiles record DIR --scenario lbf --only ours ours+options
+    python -m benchmarks.profiles report DIR > profiles.json
+
+`record` runs on the device: it writes JAX's own trace of a few updates, and the program that ran. `report` reads both,
+on any machine: the time on the device by part of an update and by kernel, and how much of the time it was idle.
+"""
+
+import gzip
+import json
+import re
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import jax
+import tyro
+
+from benchmarks.learning_speed import CONTESTANTS, Arguments, Compiled, contestants, tasks
+from cooptions.errors import require
+from cooptions.runs.directory import provenance
+
+PARTS = ("act", "step", "options", "replay", "target", "loss", "optimiser")
+"""What an update consists of: the scopes that the program names, the innermost counts."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Trace some updates of each contestant, in steady state."""
+
+    directory: Annotated[Path, tyro.conf.Positional]
+    scenario: Literal["lbf", "overcooked", "all"] = "lbf"
+    only: tuple[str, ...] = ("ours",)
+    seeds: int = 10
+    updates: int = 10
+    """Updates in the trace."""
+    shrink: int = 1
+
+    @property
+    def timing(self) -> Arguments:
+        return Arguments(
+            scenario=self.scenario, only=self.only, seeds=self.seeds, updates=self.updates, shrink=self.shrink
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """Read traces into one JSON document."""
+
+    directory: Annotated[Path, tyro.conf.Positional]
+    most: int = 12
+    """Kernels to name, of each contestant."""
+
+
+@dataclass
+class Kernels:
+    """The kernels of one trace: when they ran, and for how long, by their name in the program."""
+
+    nanoseconds: Counter[str] = field(default_factory=Counter)
+    number: Counter[str] = field(default_factory=Counter)
+    begun: float = float("inf")
+    ended: float = 0.0
+
+    def add(self, name: str, start: float, duration: float) -> None:
+        self.nanoseconds[name] += duration
+        self.number[name] += 1
+        self.begun, self.ended = min(self.begun, start), max(self.ended, start + duration)
+
+
+def record(arguments: Record) -> None:
+    timing = arguments.timing
+    pairs = [(task, name) for task in tasks(timing) for name in contestants(task, timing)]
+    with ThreadPoolExecutor() as pool:
+        compiled = list(pool.map(lambda pair: CONTESTANTS[pair[1]](pair[0], timing), pairs))
+    for (task, name), each in zip(pairs, compiled, strict=True):
+        directory = arguments.directory / f"{task.name}-{name}"
+        directory.mkdir(parents=True, exist_ok=True)
+        assert isinstance(each, Compiled)
+        trace(each, directory, arguments)
+
+
+def trace(compiled: Compiled, directory: Path, arguments: Record) -> None:
+    state, means = compiled.warm()
+    with jax.profiler.trace(str(directory)):
+        compiled.go_on(state, means, compiled.warm_ups)
+    (written,) = directory.rglob("*.xplane.pb")
+    (directory / "trace.gz").write_bytes(gzip.compress(written.read_bytes()))
+    (directory / "program.gz").write_bytes(gzip.compress(compiled.program.as_text().encode()))
+    made = {"updates": arguments.updates, "seeds": arguments.seeds, **provenance()}
+    (directory / "made.json").write_text(json.dumps(made))
+
+
+def report(arguments: Report) -> None:
+    found = {path.parent.name: summary(path.parent, arguments.most) for path in arguments.directory.rglob("made.json")}
+    require(bool(found), f"{arguments.directory}: there are no traces; `record` writes them")
+    print(json.dumps(found, indent=1))
+
+
+def summary(directory: Path, most: int) -> dict[str, Any]:
+    made = json.loads((directory / "made.json").read_text())
+    scopes = scopes_of(gzip.decompress((directory / "program.gz").read_bytes()).decode())
+    kernels = kernels_of(gzip.decompress((directory / "trace.gz").read_bytes()))
+    updates = made["updates"]
+    busy, whole = sum(kernels.nanoseconds.values()), kernels.ended - kernels.begun
+    parts: Counter[str] = Counter()
+    for name, nanoseconds in kernels.nanoseconds.items():
+        parts[part_of(scopes.get(name, ""))] += nanoseconds
+    return {
+        "ms_per_update": round(whole / updates / 1e6, 3),
+        "busy_ms": round(busy / updates / 1e6, 3),
+        "kernels_per_update": round(sum(kernels.number.values()) / updates),
+        "ms_by_part": {part: round(value / updates / 1e6, 3) for part, value in parts.most_common()},
+        "kernels": [
+            {
+                "name": name,
+                "scope": scopes.get(name, "")[-120:],
+                "per_update": round(kernels.number[name] / updates, 1),
+                "ms": round(value / updates / 1e6, 3),
+            }
+            for name, value in kernels.nanoseconds.most_common(most)
+        ],
+        "made_by": made,
+    }
+
+
+def scopes_of(program: str) -> dict[str, str]:
+    """Where each kernel of a compiled program comes from in ours; kernels are called as instructions are."""
+    pattern = re.compile(r"^\s*(?:ROOT )?%?([\w.\-]+) = .*?op_name=\"([^\"]*)\"", re.MULTILINE)
+    return {re.sub(r"[.\-]", "_", name): scope for name, scope in pattern.findall(program)}
+
+
+def part_of(scope: str) -> str:
+    """The innermost part of an update that a scope names."""
+    named = [word for word in re.split(r"[/()]+", scope) if word in PARTS]
+    part = named[-1] if named else "other"
+    return "gradient" if part == "loss" and "transpose(" in scope else part
+
+
+def kernels_of(trace: bytes) -> Kernels:
+    """What ran on the device, on all of its streams."""
+    kernels = Kernels()
+    for plane in jax.profiler.ProfileData.from_serialized_xspace(trace).planes:
+        if not plane.name.startswith("/device:GPU"):
+            continue
+        for line in plane.lines:
+            if not line.name.startswith("Stream"):
+                continue
+            for event in line.events:
+                kernels.add(event.name, event.start_ns, event.duration_ns)
+    return kernels
+
+
+def main(arguments: Record | Report) -> None:
+    if isinstance(arguments, Record):
+        record(arguments)
+    else:
+        report(arguments)
+
+
+if __name__ == "__main__":
+    main(
+        tyro.cli(Annotated[Record, tyro.conf.subcommand("record")] | Annotated[Report, tyro.conf.subcommand("report")])
+    )  # pyright: ignore
