@@ -5,7 +5,11 @@ import numpy as np
 import pytest
 
 from cooptions.learners.networks import Network, NetworkConfig
+from cooptions.training import recurrence_kernel
 from cooptions.training.nn import GRU, MLP, Convolution, normalised_relu
+
+WIDTH = 16
+"""Of hidden states: the least for which there is a kernel."""
 
 
 def with_random_biases(layer):
@@ -41,35 +45,37 @@ def test_weights_start_orthogonal_and_scaled():
         np.testing.assert_allclose(layers.weights[0].T @ layers.weights[0], scale**2 * np.eye(4), atol=1e-5)
 
 
-@pytest.fixture(params=["gpu", "cpu"])
+@pytest.fixture(params=["cpu", "gpu", "kernel"])
 def backend(request, monkeypatch):
-    """Short sequences are written out on a GPU."""
-    monkeypatch.setattr(jax, "default_backend", lambda: request.param)
+    """Short sequences are written out on a GPU; on some one kernel runs the whole sequence, which is interpreted
+    here."""
+    monkeypatch.setattr(jax, "default_backend", lambda: "cpu" if request.param == "cpu" else "gpu")
+    monkeypatch.setattr(recurrence_kernel, "interpret", request.param == "kernel")
 
 
 def test_memory_is_that_of_equinox(backend):
     """Step by step, with a new beginning in the middle for one of two sequences."""
-    memory = with_random_biases(GRU(3, 5, key=jax.random.key(0)))
-    cell = eqx.nn.GRUCell(3, 5, key=jax.random.key(2))
+    memory = with_random_biases(GRU(3, WIDTH, key=jax.random.key(0)))
+    cell = eqx.nn.GRUCell(3, WIDTH, key=jax.random.key(2))
     parts = memory.input_weight.T, memory.weight.T, memory.input_bias, memory.bias
     cell = eqx.tree_at(lambda c: (c.weight_ih, c.weight_hh, c.bias, c.bias_n), cell, parts)
     x = jax.random.normal(jax.random.key(1), (4, 2, 3))
     first = jnp.zeros((4, 2), bool).at[2, 0].set(True)
-    begun = jax.random.normal(jax.random.key(3), (2, 5))
+    begun = jax.random.normal(jax.random.key(3), (2, WIDTH))
     last, states = memory(begun, x, first)
     for sequence in range(2):
         hidden = begun[sequence]
         for time in range(4):
-            hidden = cell(x[time, sequence], jnp.zeros(5) if first[time, sequence] else hidden)
+            hidden = cell(x[time, sequence], jnp.zeros(WIDTH) if first[time, sequence] else hidden)
             np.testing.assert_allclose(states[time, sequence], hidden, atol=1e-5)
     np.testing.assert_array_equal(last, states[-1])
 
 
 def test_gradient_of_memory_is_that_of_its_steps(backend):
-    memory = with_random_biases(GRU(3, 5, key=jax.random.key(0)))
-    x, begun = jax.random.normal(jax.random.key(1), (4, 2, 3)), jax.random.normal(jax.random.key(3), (2, 5))
+    memory = with_random_biases(GRU(3, WIDTH, key=jax.random.key(0)))
+    x, begun = jax.random.normal(jax.random.key(1), (4, 2, 3)), jax.random.normal(jax.random.key(3), (2, WIDTH))
     first = jnp.zeros((4, 2), bool).at[2, 0].set(True)
-    wanted = jax.random.normal(jax.random.key(4), (4, 2, 5))
+    wanted = jax.random.normal(jax.random.key(4), (4, 2, WIDTH))
 
     def plain(memory, hidden, x):
         states = []

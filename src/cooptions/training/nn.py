@@ -5,13 +5,14 @@ Layers compute as precisely as their inputs are: weights are kept in float32, an
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
+
+from cooptions.training.recurrence import recur
 
 
 def _orthogonal(key: PRNGKeyArray, num_in: int, num_out: int, scale: float) -> Float[Array, "in out"]:
@@ -141,107 +142,7 @@ class GRU(eqx.Module):
         first: Bool[Array, "time *batch"],
     ) -> tuple[Float[Array, "*batch hidden"], Float[Array, "time *batch hidden"]]:
         """The hidden state after the sequence, and after each of its steps."""
-        # All steps at once: only the rest is sequential.
-        inputs = _add(self.input_bias, x @ self.input_weight.astype(x.dtype))
-        outputs = _recur(self.weight, self.bias, hidden, inputs, first)
+        inputs = x @ self.input_weight.astype(x.dtype)  # of all steps at once: only the rest is sequential
+        biases = jnp.concatenate([self.input_bias.reshape(3, -1), self.bias[None]])
+        outputs = recur(self.weight, biases, hidden, inputs, first)
         return outputs[-1], outputs
-
-
-class _Gates(eqx.Module):
-    """What one step of the unit computes, and its gradient needs: kept as precisely as the inputs are."""
-
-    before: Float[Array, "*batch hidden"]
-    """The hidden state before it, forgotten where an episode begins."""
-    reset: Float[Array, "*batch hidden"]
-    update: Float[Array, "*batch hidden"]
-    new: Float[Array, "*batch hidden"]
-    kept: Float[Array, "*batch hidden"]
-    """The part of the new content that comes from the hidden state."""
-
-    @property
-    def after(self) -> Float[Array, "*batch hidden"]:
-        return (1 - self.update) * self.new + self.update * self.before
-
-
-def _gates(
-    weight: Float[Array, "hidden gates"],
-    bias: Float[Array, " hidden"],
-    hidden: Float[Array, "*batch hidden"],
-    inputs: Float[Array, "*batch gates"],
-    first: Bool[Array, "*batch"],
-) -> _Gates:
-    before = jnp.where(first[..., None], 0.0, hidden)
-    product = before.astype(inputs.dtype) @ weight.astype(inputs.dtype)
-    reset_x, update_x, new_x = jnp.split(inputs.astype(jnp.float32), 3, axis=-1)
-    reset_h, update_h, new_h = jnp.split(product.astype(jnp.float32), 3, axis=-1)
-    reset, update, kept = jax.nn.sigmoid(reset_x + reset_h), jax.nn.sigmoid(update_x + update_h), new_h + bias
-    return _Gates(before, reset, update, jnp.tanh(new_x + reset * kept), kept)
-
-
-def _scan(step: Callable, carry: Array, inputs: Any, *, reverse: bool = False) -> tuple[Array, Any]:
-    """`lax.scan`; on a GPU, where beginning a step costs more than its arithmetic, short ones are written out.
-
-    Written out, seeds stay in front of time: `lax.scan` would put time first, and copy everything for that.
-    """
-    length = jax.tree.leaves(inputs)[0].shape[0]
-    if jax.default_backend() != "gpu" or length > 32:
-        return jax.lax.scan(step, carry, inputs, reverse=reverse)
-    outputs = {}
-    for time in reversed(range(length)) if reverse else range(length):
-        carry, outputs[time] = step(carry, jax.tree.map(lambda leaf, time=time: leaf[time], inputs))
-    return carry, jax.tree.map(lambda *each: jnp.stack(each), *(outputs[time] for time in range(length)))
-
-
-@jax.custom_vjp
-def _recur(
-    weight: Float[Array, "hidden gates"],
-    bias: Float[Array, " hidden"],
-    hidden: Float[Array, "*batch hidden"],
-    inputs: Float[Array, "time *batch gates"],
-    first: Bool[Array, "time *batch"],
-) -> Float[Array, "time *batch hidden"]:
-    """The hidden state after each step."""
-
-    def step(hidden: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        after = _gates(weight, bias, hidden, *step).after
-        return after, after
-
-    return _scan(step, hidden, (inputs, first))[1]
-
-
-def _recur_forward(weight: Array, bias: Array, hidden: Array, inputs: Array, first: Array) -> tuple[Array, Any]:
-    def step(hidden: Array, step: tuple[Array, Array]) -> tuple[Array, tuple[Array, _Gates]]:
-        gates = _gates(weight, bias, hidden, *step)
-        return gates.after, (gates.after, jax.tree.map(lambda gate: gate.astype(inputs.dtype), gates))
-
-    _, (outputs, gates) = _scan(step, hidden, (inputs, first))
-    return outputs, (weight, gates, first)
-
-
-def _recur_backward(kept: Any, gradient: Array) -> tuple[Array, Array, Array, Array, None]:
-    """The gradient by hand: steps backwards find that of every gate, and the weights' is then one product of all."""
-    weight, gates, first = kept
-    precision = gates.new.dtype
-    weight = weight.astype(precision)
-
-    def step(following: Array, step: tuple[Array, _Gates, Array]) -> tuple[Array, tuple[Array, Array]]:
-        gradient, gates, first = step
-        gates = jax.tree.map(lambda gate: gate.astype(jnp.float32), gates)
-        total = gradient + following
-        of_new = total * (1 - gates.update) * (1 - gates.new**2)
-        of_update = total * (gates.before - gates.new) * gates.update * (1 - gates.update)
-        of_reset = of_new * gates.kept * gates.reset * (1 - gates.reset)
-        of_gates = jnp.concatenate([of_reset, of_update, of_new * gates.reset], axis=-1).astype(precision)
-        of_before = total * gates.update + (of_gates @ weight.T).astype(jnp.float32)
-        return jnp.where(first[..., None], 0.0, of_before), (of_gates, of_new.astype(precision))
-
-    begin = jnp.zeros_like(gradient[0])
-    of_hidden, (of_gates, of_new) = _scan(step, begin, (gradient, gates, first), reverse=True)
-    size, rows = begin.shape[-1], list(range(gradient.ndim - 1))
-    of_weight = jnp.tensordot(gates.before, of_gates, axes=[rows, rows], preferred_element_type=jnp.float32)
-    of_bias = of_gates[..., -size:].astype(jnp.float32).sum(axis=tuple(rows))
-    of_inputs = jnp.concatenate([of_gates[..., :-size], of_new], axis=-1)
-    return of_weight, of_bias, of_hidden, of_inputs, None
-
-
-_recur.defvjp(_recur_forward, _recur_backward)
