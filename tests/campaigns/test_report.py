@@ -17,6 +17,7 @@ from cooptions.campaigns.tables import (
     comparison_table,
     coverage_table,
     end_table,
+    method_table,
     return_table,
     score_table,
     time_table,
@@ -103,6 +104,15 @@ def test_tables_of_a_line_up_are_by_the_largest_share_of_the_steps(make, whole, 
     assert tuple(told) == METHODS
     assert [told[method][PLACE] for method in METHODS] == [whole, missing, shorter]
     assert {told[method][OTHER] for method in METHODS} == {missing}
+
+
+def test_the_table_of_methods_tells_both_measures_of_every_row_that_is_wanted():
+    table = method_table(_evidence(result("iql", SIX)))
+    told = {row[0]: dict(zip(table.head[1:], row[1:], strict=True)) for row in table.rows}
+    assert tuple(told) == METHODS
+    assert told["iql"][PLACE] == "72.5 [71.0, 74.2] / 36.2 [35.5, 37.1]"
+    assert told["vdn"][PLACE] == told["iql"]["overcooked-forced_coord"] == "not measured"
+    assert told["vdn"]["overcooked-forced_coord"] == "-"
 
 
 def test_rows_tell_their_discoveries_time_and_commands():

@@ -129,9 +129,14 @@ def _score_of(measure: Callable[[Scores], Estimate]) -> Callable[[Result | None]
     return score
 
 
+def _longest(evidence: Evidence) -> dict[tuple[str, str], Result]:
+    """Each row by its scenario and label, over the largest share of the steps there is."""
+    return {(each.scenario, each.label): each for each in sorted(evidence.scored, key=lambda each: each.fraction)}
+
+
 def _by_scenario(corner: str, evidence: Evidence, lineup: Lineup, tell: Callable[[Result | None], str]) -> Table:
     """Every method of a line-up in every scenario, over the largest share of the steps there is."""
-    longest = {(each.scenario, each.label): each for each in sorted(evidence.scored, key=lambda each: each.fraction)}
+    longest = _longest(evidence)
     wanted = {(row.place, row.label) for row in lineup.rows}
 
     def cell(place: str, label: str) -> str:
@@ -139,6 +144,22 @@ def _by_scenario(corner: str, evidence: Evidence, lineup: Lineup, tell: Callable
 
     rows = [[label, *(cell(place, label) for place in lineup.places)] for label in lineup.labels]
     return Table((corner, *lineup.places), rows)
+
+
+def method_table(evidence: Evidence) -> Table:
+    """What every method of the campaign scores in every scenario, by both measures."""
+    wanted = [(row.place, row.label) for row in evidence.campaign.wanted if row.learns]
+    longest = _longest(evidence)
+    places, labels = (list(dict.fromkeys(names)) for names in zip(*wanted, strict=True))
+
+    def cell(place: str, label: str) -> str:
+        if (place, label) not in wanted:
+            return "-"
+        told = [_score_of(measure)(longest.get((place, label))) for measure in MEASURES.values()]
+        return " / ".join(dict.fromkeys(told))
+
+    rows = [[label, *(cell(place, label) for place in places)] for label in labels]
+    return Table((" / ".join(MEASURES), *places), rows)
 
 
 def score_table(evidence: Evidence) -> Table:
@@ -175,6 +196,7 @@ def time_table(evidence: Evidence) -> Table:
 WHOLE_TABLES: dict[str, Callable[[Evidence], Table]] = {
     "verdicts": verdict_table,
     "comparisons": comparison_table,
+    "methods": method_table,
     "scores": score_table,
     "returns": return_table,
     "time": time_table,
