@@ -272,10 +272,8 @@ def _record(kind: Any, value: Any, where: str, trust: bool) -> Any:
         if odd := sorted((set(names) ^ set(given)) - absent):
             problem = "is missing" if odd[0] in names else "is no field"
             raise ArtifactError(f"{where}.{shown(odd[0])[1:-1]} {problem}; there are {', '.join(names)}")
-        read = {
-            name: decode(hints[name], given[name], f"{where}.{name}", trust=trust) for name in names if name in given
-        }
-        return kind(**read)
+        present = [name for name in names if name in given]
+        return kind(**{name: decode(hints[name], given[name], f"{where}.{name}", trust=trust) for name in present})
     except ConfigError as error:
         raise ArtifactError(f"{where}: {error}") from None
 

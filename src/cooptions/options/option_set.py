@@ -98,7 +98,8 @@ class OptionSet(AbstractOptions):
     ) -> Rollout:
         """Follow an option by its name from a state of random play; a GIF of it where a path is given.
 
-        Where the options are of fewer agents than the environment has, the others act at random. Of 32 starts, the one at which the option takes its median number of steps.
+        Of 32 starts, the one at which the option takes its median number of steps. Where the environment has more
+        agents than the options are for, the others act at random.
         """
         from cooptions.options.execution import play_option
 

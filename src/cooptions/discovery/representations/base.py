@@ -19,8 +19,8 @@ State = TypeVar("State")
 class AbstractRepresentation(abc.ABC, Generic[State]):
     """A frozen dataclass of hyperparameters. All functions are for one seed.
 
-    `z_names` names the components of z: a feature's name where the component belongs to that feature. `team` is the team
-    whose z it is. That may be a part of the team that walked, which `team.whole` is: data is always of the whole.
+    `z_names` names the components of z: a feature's name where the component belongs to that feature. `team` is the
+    team whose z it is. It may be a part of the team that walked, which is `team.whole`: data is always of the whole.
     """
 
     @property

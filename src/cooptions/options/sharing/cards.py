@@ -88,7 +88,7 @@ def addressed(card: str, place: str, license: str = "") -> str:
 
 FITS: dict[Sight, str] = {
     "relation": """The policies see the agents' states and nothing else. They fit every environment with the same
-agents, features, map and actions, and further actions do not matter. They were trained in""",
+agents, features, map and actions, and further agents and actions do not matter. They were trained in""",
     "observation": "The policies see what the environment shows, and fit no other. It is",
 }
 
