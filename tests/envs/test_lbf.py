@@ -87,7 +87,9 @@ def test_the_papers_rules_equal_the_reference(scenario):
     needed = np.sort(state.level, axis=1)[:, :num_needed].sum(axis=1, keepdims=True)
     whole_team = eaten & (state.apple_level == needed)
     counts = [int(each.sum()) for each in (eaten, diagonal, whole_team, whole_team & diagonal, discount == 0)]
-    assert min(counts) > 10, f"too few to see a mistake: eaten, diagonally, of the highest level, both, finished: {counts}"
+    assert min(counts) > 10, (
+        f"too few to see a mistake: eaten, diagonally, of the highest level, both, finished: {counts}"
+    )
     assert np.ptp(timestep.reward[timestep.reward > 0]) > 0.1
 
 

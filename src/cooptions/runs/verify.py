@@ -154,7 +154,7 @@ def _hit_scores(discovery: Discovery, state: Any, single: SingleAgent, joint: np
     for index, feature in enumerate(team.features):
         visited = np.unique(single.states[:, index])
         exact = oracles.hitting_distance(single.transitions, single.states[:, index], representation.discount)  # pyright: ignore
-        exact = representation.capped(exact)  # pyright: ignore
+        exact = np.asarray(representation.capped(exact))  # pyright: ignore
         goals = jnp.arange(feature.size, dtype=jnp.float32)
 
         def distance(source: jax.Array, index: int = index, goals: jax.Array = goals) -> jax.Array:
