@@ -1,7 +1,5 @@
 """Eigenfunctions of some of a team's agents, from the walk of the whole team."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -116,19 +114,20 @@ def test_raw_pairs_have_the_eigenfunctions_of_the_joint_chain_of_two():
     teams, exact = joint_grid_spectrum(env.free, 2, 20)
     values = np.asarray(found.at(teams.astype(np.uint8)), float)
     cosine = eigen_cosine(values, exact.weights, exact.eigenfunctions, eigenvalue_clusters(exact.eigenvalues))
-    assert cosine[:4].min() > 0.97
+    assert cosine.min() > 0.97
 
 
 @pytest.mark.slow
-def test_relative_pairs_have_the_eigenfunctions_of_the_exact_spreads_of_two():
-    config = Config(
-        "grid-5x5-4p",
-        members=2,
-        seeds=2,
-        walk=WalkConfig(transitions=200_000),
-        representation=replace(co.Hit(), steps=1500),
-        laplacian=co.Nystrom(4),
-    )
-    scores = verify(config, Progress.silent())
-    assert np.min(scores["eigen_cosine"]) > 0.97
-    assert np.min(scores["agreement"]) > 0.97
+def test_relative_pairs_are_as_exact_as_a_team_of_two():
+    """Near walls z is no function of the spread alone, so that faster functions differ from those of the spreads."""
+    settings = {
+        "seeds": 2,
+        "walk": WalkConfig(200_000),
+        "representation": co.Hit(steps=1500),
+        "laplacian": co.Nystrom(4),
+    }
+    pairs = verify(Config("grid-5x5-4p", members=2, **settings), Progress.silent())
+    alone = verify(Config("grid-5x5-2p", **settings), Progress.silent())
+    assert np.array(pairs["eigen_cosine"])[:, :2].min() > 0.97
+    assert np.min(pairs["agreement"]) > 0.97
+    np.testing.assert_allclose(pairs["eigen_cosine"], alone["eigen_cosine"], atol=0.03)
