@@ -19,6 +19,7 @@ import tyro
 from rich.console import Console
 
 from cooptions.discovery.oracles.option_values import joint_model, optimal_values, policy_values, step_rewards
+from cooptions.envs.grid import Grid
 from cooptions.files import encode, write_json
 from cooptions.options.option_set import OptionSet
 from cooptions.options.report import report_options
@@ -31,16 +32,17 @@ from cooptions.runs.presets import preset, with_parts
 from cooptions.runs.run import Run
 from cooptions.training.progress import Progress
 
-ROWS: dict[str, tuple[str, str, str, int]] = {
-    "oracle": ("grid-5x5-2p", "ours", "symmetric", 4),
-    "oracle-paper": ("grid-5x5-2p", "paper", "symmetric", 4),
-    "align-axes": ("grid-15x15-4p", "ours", "axes", 10),
-    "align-symmetric": ("grid-15x15-4p", "ours", "symmetric", 10),
-    "align-paper": ("grid-15x15-4p", "paper", "symmetric", 10),
-    "hetero-pair": ("grid-10x10-2p,types=12", "ours", "axes", 6),
-    "hetero-trio": ("grid-15x15-3p,types=122", "ours", "axes", 6),
+ROWS: dict[str, tuple[str, str, str, int, int]] = {
+    "oracle": ("grid-5x5-2p", "ours", "symmetric", 4, 0),
+    "oracle-paper": ("grid-5x5-2p", "paper", "symmetric", 4, 0),
+    "oracle-pairs": ("grid-5x5-4p", "ours", "symmetric", 4, 2),
+    "align-axes": ("grid-15x15-4p", "ours", "axes", 10, 0),
+    "align-symmetric": ("grid-15x15-4p", "ours", "symmetric", 10, 0),
+    "align-paper": ("grid-15x15-4p", "paper", "symmetric", 10, 0),
+    "hetero-pair": ("grid-10x10-2p,types=12", "ours", "axes", 6, 0),
+    "hetero-trio": ("grid-15x15-3p,types=122", "ours", "axes", 6, 0),
 }
-"""Name: scenario, recipe, basis and number of eigenfunctions."""
+"""Name: scenario, recipe, basis, number of eigenfunctions, and members of an option, 0 for the whole team."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Arguments:
 
 
 def configuration(row: str, arguments: Arguments) -> Config:
-    scenario, recipe_name, basis, num_eigenfunctions = ROWS[row]
+    scenario, recipe_name, basis, num_eigenfunctions, members = ROWS[row]
     config = preset(scenario)
     config = with_parts(config, METHODS[arguments.method](config))
     options = recipe(recipe_name, config.env)
@@ -75,6 +77,7 @@ def configuration(row: str, arguments: Arguments) -> Config:
         config,
         seed=arguments.seed,
         seeds=arguments.seeds,
+        members=members,
         basis=basis,
         walk=replace(config.walk, transitions=arguments.transitions),
         laplacian=replace(config.laplacian, num_eigenfunctions=arguments.eigenfunctions or num_eigenfunctions),
@@ -96,21 +99,30 @@ def measure(config: Config, num_starts: int, console: Console, directory: Path |
             [asdict(report) for report in _reports(config, task, options, num_starts)] for task, options in seeds
         ],
     }
-    if np.prod(config.env.free.shape) ** config.env.num_agents <= 1000:  # pyright: ignore[reportAttributeAccessIssue]
+    alone = members_alone(config)
+    if alone.free.sum() ** alone.num_agents <= 1000:
         result["share_of_optimal"] = [shares_of_optimal(config, task, options) for task, options in seeds]
     return result
 
 
 def _reports(config: Config, task: OptionTask, options: OptionSet, num_starts: int) -> Any:
     key = jax.random.key(2**20 + config.seed)
-    begun = collect_starts(config.env, num_starts, 0, key=key)
-    return report_options(config.env, options, begun, key=key)
+    begun = collect_starts(config.option_env, num_starts, 0, key=key)
+    return report_options(config.option_env, options, begun, key=key)
+
+
+def members_alone(config: Config) -> Grid:
+    """The grid with no more agents than take part in an option: without collisions the others make no difference."""
+    env = config.env
+    assert isinstance(env, Grid)
+    assert not (config.members and (env.collisions or env.types)), "who plays depends on the others"
+    return replace(env, num_agents=config.option_env.num_agents)
 
 
 def shares_of_optimal(config: Config, task: OptionTask, options: OptionSet) -> list[float]:
     """Each option's discounted return over that of the best joint policy, both averaged over all start states."""
-    env, settings = config.env, config.options
-    model = joint_model(env)  # pyright: ignore[reportArgumentType]
+    env, settings = members_alone(config), config.options
+    model = joint_model(env)
     joint = jnp.asarray(model.positions, jnp.float32)
     functions = jax.jit(values_at)(task.evaluate, joint)
     values = np.asarray(functions @ task.weights.T, np.float64)

@@ -99,6 +99,24 @@ def test_options_are_played_saved_and_loaded(env, options, tmp_path):
         options.play(env, "+e9")
 
 
+def test_options_for_some_of_the_agents(tmp_path):
+    """The same calls, and an environment of a larger team."""
+    env = co.make_env("lbf-6x6-3p-1f")
+    walk = co.walk(env, transitions=2_000, key=K1)
+    found = co.discover(walk, QUICK, co.Nystrom(1, num_landmarks=20), members=2, key=K2)
+    options = co.train_options(env, found, TRAINING, key=K3)
+    assert options.options[0].members == (True, True)
+    rollout = options.play(env, "+e1", key=K1, gif=tmp_path / "pair.gif")
+    assert rollout.agent_states.shape[1:] == (2, 2)
+    assert rollout.states.inner.position.shape[1:] == (3, 2), "the others are in the picture"
+    options.save(tmp_path / "set", env)
+    assert "2 of 3 agents" in (tmp_path / "set" / "README.md").read_text()
+    again = [co.load_options(tmp_path / "set", each) for each in (env, co.SubteamEnv(env, 2))]
+    for mine, one, other in zip(*map(jax.tree.leaves, (options, *again)), strict=True):
+        np.testing.assert_array_equal(mine, one)
+        np.testing.assert_array_equal(mine, other)
+
+
 def test_a_task_with_trained_options_can_be_jitted_and_vmapped(task):
     state, timestep = jax.jit(task.reset)(K1)
     assert timestep.action_mask.shape == (2, 10)

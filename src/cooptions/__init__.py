@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from cooptions.envs.adapters.to_jaxmarl import ToJaxMARL as to_jaxmarl  # noqa: N813
     from cooptions.envs.base import AbstractEnv as AbstractEnv
     from cooptions.envs.scenarios import make_env as make_env
+    from cooptions.envs.subteam import SubteamEnv as SubteamEnv
     from cooptions.options.macro import MacroEnv as MacroEnv
     from cooptions.options.option_set import OptionSet as OptionSet
     from cooptions.options.sharing.storage import load_option_set as load_options
@@ -60,6 +61,7 @@ _WHERE = {
     # environments
     "make_env": "envs.scenarios",
     "AbstractEnv": "envs.base",
+    "SubteamEnv": "envs.subteam",
     "FromJaxMARL": "envs.adapters.jaxmarl",
     "FromJumanji": "envs.adapters.jumanji",
     "to_jaxmarl": "envs.adapters.to_jaxmarl:ToJaxMARL",

@@ -227,7 +227,7 @@ def decode(kind: Any, value: Any, where: str, *, trust: bool = False) -> Any:
     """The inverse of `encode` for JSON of unknown origin: every value has the type of its field, or the field is named.
 
     Nothing but the constructors of `kind` and of its fields is called. A part from outside the package is imported only
-    if it is trusted.
+    if it is trusted. A field whose metadata says `may_be_absent` is newer than some files: it has its default there.
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
@@ -268,10 +268,12 @@ def _record(kind: Any, value: Any, where: str, trust: bool) -> Any:
             raise ArtifactError(f"{where}.type must be {_tag(kind)}, not {shown(tag)}")
         hints = get_type_hints(kind)
         names = [field.name for field in dataclasses.fields(kind)]
-        if odd := sorted(set(names) ^ set(given)):
+        absent = {field.name for field in dataclasses.fields(kind) if field.metadata.get("may_be_absent")} - set(given)
+        if odd := sorted((set(names) ^ set(given)) - absent):
             problem = "is missing" if odd[0] in names else "is no field"
             raise ArtifactError(f"{where}.{shown(odd[0])[1:-1]} {problem}; there are {', '.join(names)}")
-        return kind(**{name: decode(hints[name], given[name], f"{where}.{name}", trust=trust) for name in names})
+        present = [name for name in names if name in given]
+        return kind(**{name: decode(hints[name], given[name], f"{where}.{name}", trust=trust) for name in present})
     except ConfigError as error:
         raise ArtifactError(f"{where}: {error}") from None
 

@@ -52,6 +52,40 @@ def test_meeting_pays_once_and_ends():
     assert make_env("grid-5x5-3p").score_names == ()
 
 
+A, B, C, D = (1, 1), (1, 3), (4, 0), (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("task", "cells", "met"),
+    [
+        ("meet-pairs", [A, A], True),
+        ("meet-pairs", [A, B, A, B], True),
+        ("meet-pairs", [B, A, A, B], True),
+        ("meet-pairs", [A, A, A, A], False),
+        ("meet-pairs", [A, A, A, B], False),
+        ("meet-pairs", [A, A, B, C], False),
+        ("meet-pairs", [A, B, C, A, B, C], True),
+        ("meet-pairs", [A, A, A, B, B, B], False),
+        ("meet-pairs", [A, B, C, D, D, C, B, A], True),
+        ("meet-pairs", [A, B, C, C, C, C, B, A], False),
+        ("meet-groups", [A, B, A, B], True),
+        ("meet-groups", [A, B, B, A, A, B], True),
+        ("meet-groups", [A, B, C, A, B, C], False),
+        ("meet-groups", [A, A, A, A, B, B], False),
+        ("meet-groups", [A, B, B, A, A, B, A, B], True),
+        ("meet-groups", [A] * 8, False),
+        ("meet", [A] * 8, True),
+        ("meet", [A, A, B, B], False),
+    ],
+)
+def test_groups_meet_when_each_agent_has_just_enough_company(task, cells, met):
+    env = Grid(5, 5, len(cells), task=task)
+    begun = State(jnp.array(cells), jnp.int32(0))
+    _, timestep = env.step(begun, jnp.zeros(len(cells), int), jax.random.key(0))
+    assert (timestep.reward, timestep.discount, bool(timestep.last)) == (met, 1 - met, met)
+    assert timestep.score.tolist() == [100.0 * met]
+
+
 def test_each_step_costs():
     """The empty grid of the paper's options: alone, no collisions, 400 steps, 0.01 a step."""
     env = make_env("grid-15x15-4p,time_limit=400,step_cost=0.01")
@@ -116,7 +150,10 @@ def test_text_map(tmp_path):
         ({"types": "13"}, "types"),
         ({"step_cost": -0.01}, "step_cost must be 0 or more, not -0.01"),
         ({"step_cost": float("nan")}, "step_cost must be 0 or more, not nan"),
-        ({"task": "dance"}, "task must be meet"),
+        ({"task": "dance"}, "task must be empty or one of meet, meet-pairs, meet-groups, not 'dance'"),
+        ({"task": "meet-pairs"}, "task meet-pairs is not for 3 agents"),
+        ({"task": "meet-groups"}, "task meet-groups is not for 3 agents"),
+        ({"task": "meet-groups", "num_agents": 2}, "task meet-groups is not for 2 agents"),
         ({"task": "meet", "collisions": True}, "task: who is to meet"),
     ],
 )

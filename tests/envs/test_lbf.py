@@ -50,7 +50,16 @@ def play(env, steps, key):
     return jax.lax.scan(step, states, jax.random.split(act_key, steps))[1]
 
 
-@pytest.mark.parametrize("scenario", ["lbf-15x15-4p-3f", "lbf-15x15-4p-5f", "lbf-15x15-3p-5f"])
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        "lbf-15x15-4p-3f",
+        "lbf-15x15-4p-5f",
+        "lbf-15x15-3p-5f",
+        "lbf-15x15-6p-3f,coop=two_lowest",
+        "lbf-15x15-8p-3f,coop=three_lowest",
+    ],
+)
 def test_the_papers_rules_equal_the_reference(scenario):
     env = make_env(scenario)
     recorded = jax.jit(lambda key: play(env, 100, key))(jax.random.key(1))
@@ -74,9 +83,13 @@ def test_the_papers_rules_equal_the_reference(scenario):
     ):
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
     eaten = onward.eaten & ~state.eaten
-    whole_team = eaten & (state.apple_level == state.level.sum(axis=1, keepdims=True))
+    num_needed = {"all": env.num_agents, "three_lowest": 3, "two_lowest": 2}[env.applied.coop]
+    needed = np.sort(state.level, axis=1)[:, :num_needed].sum(axis=1, keepdims=True)
+    whole_team = eaten & (state.apple_level == needed)
     counts = [int(each.sum()) for each in (eaten, diagonal, whole_team, whole_team & diagonal, discount == 0)]
-    assert min(counts) > 10, f"too few to see a mistake: eaten, diagonally, by the whole team, both, finished: {counts}"
+    assert min(counts) > 10, (
+        f"too few to see a mistake: eaten, diagonally, of the highest level, both, finished: {counts}"
+    )
     assert np.ptp(timestep.reward[timestep.reward > 0]) > 0.1
 
 

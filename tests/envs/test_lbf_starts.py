@@ -65,9 +65,12 @@ def test_crowded_grid_still_places_every_apple():
     assert 1 <= apples.min() <= apples.max() <= 6
 
 
-@pytest.mark.parametrize("coop", ["all", "three_lowest", "two_lowest", "none"])
-def test_apple_levels_follow_coop(coop):
-    state, _ = jax.vmap(Foraging(coop=coop).reset)(jax.random.split(jax.random.key(0), 200))
+@pytest.mark.parametrize(
+    ("coop", "num_agents"),
+    [("all", 4), ("three_lowest", 4), ("two_lowest", 4), ("none", 4), ("two_lowest", 6), ("three_lowest", 8)],
+)
+def test_apple_levels_follow_coop(coop, num_agents):
+    state, _ = jax.vmap(Foraging(coop=coop, num_agents=num_agents).reset)(jax.random.split(jax.random.key(0), 200))
     agents, apples = np.asarray(state.level), np.asarray(state.apple_level)
     assert set(np.unique(agents)) == {1, 2}
     num = {"all": 4, "three_lowest": 3, "two_lowest": 2, "none": 3}[coop]

@@ -47,7 +47,7 @@ _STEPS = {"steps": "learning.learner.steps"}
 FORMS = {
     "walk": Form("walk", "walk", {}, first=("walk.transitions", "walk.num_envs", "walk.features", "seeds", "seed")),
     "discover": Form(
-        "discover", "spectrum", first=("laplacian.num_eigenfunctions", "walk.transitions", "seeds", "seed")
+        "discover", "spectrum", first=("laplacian.num_eigenfunctions", "members", "walk.transitions", "seeds", "seed")
     ),
     "verify": Form("verify", "spectrum", first=("laplacian.num_eigenfunctions", "walk.transitions", "seeds", "seed")),
     "options": Form(

@@ -31,7 +31,7 @@ class RunArguments:
 
 Arguments = TypeVar("Arguments", bound=RunArguments)
 
-SHORT = ("method", "representation", "laplacian", "options", "steps", "scenario", "seed", "seeds", "basis")
+SHORT = ("method", "representation", "laplacian", "options", "steps", "scenario", "seed", "seeds", "members", "basis")
 """The flags without a dot that set something in a configuration."""
 
 

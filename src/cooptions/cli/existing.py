@@ -34,7 +34,7 @@ def configuration_with_options(path: Path, *, trust: bool = False) -> Config:
         raise ArtifactError(
             f"{path}: nothing was discovered here: `cooptions discover SCENARIO --out {path}` comes first"
         )
-    config = run.config if "options" in known else replace(run.config, options=recipe("ours", run.config.env))
+    config = run.config if "options" in known else replace(run.config, options=recipe("ours", run.config.option_env))
     return config if "learning" in known else _as_to_be_learned(config, path / NAME, trust)
 
 

@@ -18,6 +18,7 @@ from cooptions.discovery.laplacian.canonical import Basis, Canonical, References
 from cooptions.discovery.laplacian.profiles import Profiles, profiles_of
 from cooptions.discovery.representations.base import AbstractRepresentation, AddsUp, OfTeam, informative
 from cooptions.discovery.representations.table import Table, has_table
+from cooptions.discovery.subteams import walk_of
 from cooptions.discovery.walks import Dataset, Walk
 from cooptions.envs.team import Team
 from cooptions.errors import require
@@ -67,6 +68,7 @@ class Discovery:
     """A representation, a Laplacian and a basis, for a team: `Spectrum` holds the numbers that go with it."""
 
     team: Team
+    """Whose eigenfunctions these are. Where it is a part of a team, the walk is that of the whole."""
     representation: AbstractRepresentation
     laplacian: AbstractLaplacian
     basis: Basis
@@ -189,6 +191,7 @@ def _encode_walk(discovery: Discovery, num_ends: int, representation: Any, walk:
 
     def one_seed(seed: tuple[Any, Walk]) -> tuple[Standard, Pairs]:
         state, walk = seed
+        walk = walk_of(discovery.team, walk)
         states, next_states = (jnp.reshape(s, (-1, *s.shape[2:])) for s in (walk.states, walk.next_states))
         z = encode_states(discovery, state, states)
         # Transition 0 fills up the list of ends: to encode what follows it anew changes nothing.

@@ -29,7 +29,7 @@ from cooptions.discovery.memory import require_representation_fits, require_spec
 from cooptions.discovery.representations.base import AbstractRepresentation, FindsFermat
 from cooptions.discovery.representations.hit import Hit
 from cooptions.discovery.walks import Dataset, Walk, dataset_shapes, index_futures
-from cooptions.envs.team import Team
+from cooptions.envs.team import Members, Team
 from cooptions.errors import require
 from cooptions.files import fill, load_tree, save_tree
 from cooptions.training.keys import stage_key
@@ -152,6 +152,8 @@ def discover(
     representation: AbstractRepresentation | None = None,
     laplacian: AbstractLaplacian | None = None,
     *,
+    members: Members = 0,
+    of: Discovered | None = None,
     basis: Basis = "symmetric",
     key: PRNGKeyArray,
     directory: Path | str | None = None,
@@ -162,14 +164,24 @@ def discover(
     `representation` is `Hit()` and `laplacian` is `Nystrom(10)` where left out. With a `directory`, training goes on
     from its last checkpoint there.
 
-        found = co.discover(co.walk(env, key=key), co.Hit(), co.Nystrom(10), key=key)
+    With `members`, the eigenfunctions are those of so many agents of the team, or of sub-teams like the agents that are
+    named (see `SubteamEnv`). `of` is another discovery in the same environment: its representation is used as it is,
+    and the eigenfunctions alone are found.
+
+        walk = co.walk(env, key=key)
+        found = co.discover(walk, co.Hit(), co.Nystrom(10), key=key)
+        pairs = co.discover(walk, of=found, members=2, key=key)
     """
     require(walk.team is not None, "walk: it does not say whose it is; `co.walk(env, ...)` makes one that does")
     assert walk.team is not None
-    discovery = Discovery(walk.team, representation or Hit(), laplacian or Nystrom(), basis)
+    team = walk.team if members == 0 else walk.team.part(members)
+    discovery = Discovery(team, representation or _learned_by(of) or Hit(), laplacian or Nystrom(), basis)
+    if of is not None:
+        _require_serves(of, discovery)
     found = discover_seeds(
         discovery,
         index_futures(jax.tree.map(lambda leaf: leaf[None], walk)),
+        None if of is None else jax.tree.map(lambda leaf: leaf[None], of.representation),
         representation_keys=stage_key(key, "representation")[None],
         laplacian_keys=stage_key(key, "laplacian")[None],
         directory=None if directory is None else Path(directory),
@@ -178,19 +190,37 @@ def discover(
     return found.seed(0)
 
 
+def _learned_by(of: Discovered | None) -> AbstractRepresentation | None:
+    return None if of is None else of.discovery.representation
+
+
+def _require_serves(of: Discovered, discovery: Discovery) -> None:
+    """Refuse to use the representation of one discovery for another that it does not fit."""
+    learned = of.discovery.representation
+    require(learned == discovery.representation, "of: it has a representation, so that no other can be given")
+    require(of.team.whole == discovery.team.whole, "of: it was discovered for another team than the one that walked")
+    require(
+        learned.of_single_agents or of.team == discovery.team,
+        f"of: {type(learned).__name__} learns from the states of all members together: for others it is trained anew, "
+        "so leave `of` out",
+    )
+
+
 def discover_seeds(
     discovery: Discovery,
     dataset: Dataset,
+    state: Any = None,
     *,
     representation_keys: Key[Array, " seed"],
     laplacian_keys: Key[Array, " seed"],
     directory: Path | None = None,
     progress: Progress | None = None,
 ) -> Discovered:
-    """What every seed finds in its walk."""
-    require_representation_fits(discovery, dataset, representation_keys)
+    """What every seed finds in its walk; with the `state` of a representation that was trained before, if given."""
     require_spectrum_fits(discovery, dataset, laplacian_keys)
-    state = fit_representation(discovery, dataset, representation_keys, directory=directory, progress=progress)
+    if state is None:
+        require_representation_fits(discovery, dataset, representation_keys)
+        state = fit_representation(discovery, dataset, representation_keys, directory=directory, progress=progress)
     spectrum = fit_spectrum(discovery, state, dataset.walk, laplacian_keys, directory=directory, progress=progress)
     return Discovered(discovery, state, spectrum)
 

@@ -256,11 +256,11 @@ def index_futures(walks: Walk) -> Dataset:
 
 
 def dataset_shapes(team: Team, num_seeds: int, walked: tuple[int, int]) -> Dataset:
-    """The shapes of the walks of so many seeds, [time, env] each, and of their index."""
+    """The shapes of the walks of so many seeds, [time, env] each, and of their index: those of the whole team."""
     shape, num = (num_seeds, *walked), walked[0] * walked[1]
 
     def make() -> Dataset:
-        states = jnp.zeros((*shape, team.num_agents, len(team.features)), compact_dtype(team.features))
+        states = jnp.zeros((*shape, team.whole.num_agents, len(team.features)), compact_dtype(team.features))
         index, num_with = (jnp.zeros((num_seeds, size), jnp.int32) for size in (num, walked[0] + 1))
         return Dataset(Walk(states, states, jnp.zeros(shape, bool)), index, num_with, jnp.zeros(num_seeds, jnp.int32))
 

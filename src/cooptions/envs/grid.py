@@ -53,6 +53,8 @@ class Grid(AbstractEnv[State]):
         "grid-10x10-2p,types=12",
         "grid-15x15-3p,types=122",
         "grid-15x15-4p,task=meet",
+        "grid-10x10-4p,task=meet-pairs",
+        "grid-10x10-6p,task=meet-groups",
     )
 
     height: int = 15
@@ -64,7 +66,10 @@ class Grid(AbstractEnv[State]):
     """`door` (a wall across the middle with one door), or a text file: one line a row, `#` is a wall."""
     types: str = ""
     task: str = ""
-    """`meet`: the team is paid 1 when all stand on one cell, and that is the end. Nothing tells them on the way."""
+    """`meet`: the team is paid 1 when all stand on one cell, and that is the end. Nothing tells them on the way.
+    `meet-pairs`: when they stand two by two, whoever with whom: each shares its cell with exactly one other.
+    `meet-groups`: when they stand in two groups of equal size, on a cell each: two by two where they are 4, three by
+    three where they are 6, four by four where they are 8."""
     time_limit: int = 100
     step_cost: float = 0.0
     """What each step takes off the team's reward. The paper's options were trained with 0.01, and `time_limit=400`."""
@@ -82,10 +87,21 @@ class Grid(AbstractEnv[State]):
             not self.types or (len(self.types) == self.num_agents and set(self.types) <= {"1", "2"}),
             f"types must be a digit 1 or 2 for each of {self.num_agents} agents, not {self.types!r}",
         )
-        require(self.task in ("", "meet"), f"task must be meet or empty, not {self.task!r}")
+        self._require_task()
         require(not self.task or not (self.collisions or self.types), "task: who is to meet must be able to")
         num_free = int(self.free.sum())
         require(num_free >= self.num_agents, f"map has {num_free} free cells, too few for {self.num_agents} agents")
+
+    def _require_task(self) -> None:
+        """Refuse a task that there is none of, or none for so many agents."""
+        sizes = self._group_sizes
+        require(self.task in ("", *sizes), f"task must be empty or one of {', '.join(sizes)}, not {self.task!r}")
+        group = sizes.get(self.task, self.num_agents)
+        require(
+            group >= 2 and self.num_agents % group == 0,
+            f"task {self.task} is not for {self.num_agents} agents: meet-pairs needs an even number, meet-groups 4, 6 "
+            "or 8",
+        )
 
     @property
     def num_actions(self) -> int:
@@ -111,6 +127,12 @@ class Grid(AbstractEnv[State]):
     def agent_features(self) -> np.ndarray:
         types = self.types or "2" * self.num_agents
         return np.array([[True, kind == "2"] for kind in types])
+
+    @property
+    def _group_sizes(self) -> dict[str, int]:
+        """How many agents are to share a cell, by task; 0 where the team cannot be divided like that."""
+        half = self.num_agents // 2 if self.num_agents % 2 == 0 else 0
+        return {"meet": self.num_agents, "meet-pairs": 2, "meet-groups": half}
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -157,9 +179,9 @@ class Grid(AbstractEnv[State]):
         allowed = jnp.take_along_axis(self.action_mask(state), action[:, None], axis=1)
         position = jnp.where(allowed, target, state.position)
         if self.collisions:
-            position = jnp.where(_shared(position)[:, None], state.position, position)
+            position = jnp.where((_together(position) > 1)[:, None], state.position, position)
         state = State(position, state.step_count + 1)
-        met = jnp.float32(jnp.all(position == position[0]) if self.task else 0.0)
+        met = jnp.float32(jnp.all(_together(position) == self._group_sizes[self.task]) if self.task else 0.0)
         return state, TimeStep(
             observation=self.observe(state),
             action_mask=self.action_mask(state),
@@ -198,10 +220,9 @@ class Grid(AbstractEnv[State]):
         return jnp.concatenate([own, mates.reshape(self.num_agents, -1)], axis=1)
 
 
-def _shared(position: Int[Array, "agent 2"]) -> Bool[Array, " agent"]:
-    """Which agents stand on the same cell as another."""
-    same = jnp.all(position[:, None] == position[None], axis=-1)
-    return same.sum(axis=1) > 1
+def _together(position: Int[Array, "agent 2"]) -> Int[Array, " agent"]:
+    """How many agents stand on each agent's cell, itself included."""
+    return jnp.all(position[:, None] == position[None], axis=-1).sum(axis=1)
 
 
 def _read_map(path: Path, shape: tuple[int, int]) -> np.ndarray:

@@ -1,14 +1,19 @@
 """What discovery has to know of an environment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import combinations
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
 from cooptions.envs.base import AbstractEnv
+from cooptions.errors import require, require_whole
 from cooptions.types import Feature
+
+Members = int | tuple[int, ...]
+"""Who takes part: so many agents of a team whose agents are all alike, or agents that stand for all of their types."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +25,8 @@ class Team:
     agent_types: tuple[int, ...]
     columns: tuple[int, ...] = ()
     """Which features of the environment these are; all of them where left out."""
+    part_of: "Team | None" = field(default=None, metadata={"may_be_absent": True})
+    """The whole team, where this is a sub-team. Types have the numbers that they have there."""
 
     @classmethod
     def of(cls, env: AbstractEnv, columns: Sequence[int] | None = None) -> "Team":
@@ -33,6 +40,24 @@ class Team:
         """The features of agents' states that the team is described by."""
         return agent_states[..., np.array(self.columns)] if self.columns else agent_states
 
+    def part(self, members: Members) -> "Team":
+        """The sub-team of these members; the team itself where they are all of it."""
+        chosen = subteams(self.agent_types, members)[0]
+        if len(chosen) == self.num_agents:
+            return self
+        rows, types = (tuple(each[agent] for agent in chosen) for each in (self.agent_features, self.agent_types))
+        return Team(self.features, rows, types, self.columns, part_of=self)
+
+    @property
+    def whole(self) -> "Team":
+        """The team that this is a part of, or this."""
+        return self.part_of or self
+
+    @property
+    def places(self) -> Int[np.ndarray, "subteam member"]:
+        """The agents of the whole team in each of the sub-teams that this one stands for."""
+        return _alike(self.whole.agent_types, self.agent_types)
+
     @property
     def num_agents(self) -> int:
         return len(self.agent_features)
@@ -44,12 +69,14 @@ class Team:
 
     @property
     def num_types(self) -> int:
-        return len(set(self.agent_types))
+        """How many types there are in the whole team."""
+        return len(set(self.whole.agent_types))
 
     @property
     def type_has_feature(self) -> np.ndarray:
         """Bool[type, feature]."""
-        return np.array([self.agent_features[self.agent_types.index(kind)] for kind in range(self.num_types)])
+        whole = self.whole
+        return np.array([whole.agent_features[whole.agent_types.index(kind)] for kind in range(self.num_types)])
 
     @property
     def type_has_input(self) -> np.ndarray:
@@ -114,3 +141,42 @@ class Team:
     ) -> Float[Array, "*batch typed_input"]:
         """`inputs`, as agents of these types see them."""
         return self.with_type(self.inputs(states), types)
+
+
+def subteams(agent_types: tuple[int, ...], members: Members) -> Int[np.ndarray, "subteam member"]:
+    """The agents of every sub-team that `members` stand for, in the order of the team.
+
+    A number stands for all sub-teams of this size, which needs agents that are all alike. Agents stand for all
+    sub-teams of the same types in the same order.
+    """
+    num = len(agent_types)
+    if isinstance(members, tuple):
+        for agent in members:
+            require_whole("members", agent, at_least=0, at_most=num - 1)
+        require(
+            len(members) >= 2 and list(members) == sorted(set(members)),
+            f"members must be two or more different agents in the order of the team, not {members}",
+        )
+        return _alike(agent_types, tuple(agent_types[agent] for agent in members))
+    require_whole("members", members, at_least=2, at_most=num)
+    require(
+        members == num or len(set(agent_types)) == 1,
+        f"members: these {num} agents are of several types, so that {members} of them may be "
+        f"{_compositions(agent_types, members)}: say which",
+    )
+    return np.array(list(combinations(range(num), members)))
+
+
+def _alike(agent_types: tuple[int, ...], wanted: tuple[int, ...]) -> Int[np.ndarray, "subteam member"]:
+    """Every sub-team with these types, in the order of the team."""
+    every = combinations(range(len(agent_types)), len(wanted))
+    return np.array([chosen for chosen in every if tuple(agent_types[agent] for agent in chosen) == wanted])
+
+
+def _compositions(agent_types: tuple[int, ...], num: int) -> str:
+    """The kinds of sub-teams of this size, with one of each."""
+    kinds: dict[tuple[int, ...], tuple[int, ...]] = {}
+    for chosen in combinations(range(len(agent_types)), num):
+        kinds.setdefault(tuple(agent_types[agent] for agent in chosen), chosen)
+    told = [f"{chosen} of types {', '.join(map(str, types))}" for types, chosen in kinds.items()]
+    return " or ".join(told)

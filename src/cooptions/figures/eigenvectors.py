@@ -27,7 +27,7 @@ class AbstractEigenvectorsFigure(AbstractFigure):
     held: ClassVar[tuple[tuple[int, int], ...]]
 
     def plot(self, run: Run) -> Figure:
-        team, others = run.config.team, held_places(run.config, self.held)
+        team, others = run.config.discovery.team, held_places(run.config, self.held)
         canvas = Figure(figsize=(1.35 * NUM_COLUMNS + 0.6, 1.4 * len(ROWS) + 0.3), layout="constrained")
         axes = canvas.subplots(len(ROWS), NUM_COLUMNS)
         for row, title, found in zip(axes, ROWS.values(), discovered_by(tuple(ROWS), run), strict=True):
@@ -82,9 +82,9 @@ class RepresentationsFigure(AbstractFigure):
             if others is None:
                 maps, marked = sweep_single(found, config), np.zeros((0, 2))
             else:
-                maps, marked = sweep(config.team, found, others, agent=len(others)), others
+                maps, marked = sweep(config.discovery.team, found, others, agent=len(others)), others
             for ax, values in zip(column, maps, strict=False):
-                show_map(ax, config.team, values, marked)
+                show_map(ax, config.discovery.team, values, marked)
             column[0].set_title(title, fontsize=9)
         for k, ax in enumerate(axes[:, 0]):
             ax.set_ylabel(f"$e_{{{k + 1}}}$", rotation=0, labelpad=10)
@@ -100,14 +100,18 @@ def sweep_single(kronecker: Discovered, config: Config) -> np.ndarray:
         z = spectrum.standard(kronecker.encode(agent_states))
         return laplacian.single_eigenfunctions(spectrum.laplacian, z)[0]
 
-    return sweep(config.team, function, np.zeros((config.team.num_agents - 1, len(config.team.features))))
+    return sweep(
+        config.discovery.team,
+        function,
+        np.zeros((config.discovery.team.num_agents - 1, len(config.discovery.team.features))),
+    )
 
 
 def held_places(config: Config, held: tuple[tuple[int, int], ...]) -> np.ndarray:
     places = np.array(held, float)
-    sizes = [feature.size for feature in config.team.features[:2]]
+    sizes = [feature.size for feature in config.discovery.team.features[:2]]
     require(
-        config.team.num_agents == len(held) + 1 and bool(np.all(places < sizes)),
+        config.discovery.team.num_agents == len(held) + 1 and bool(np.all(places < sizes)),
         f"this figure holds agents at {held}: it is drawn for grid-15x15-3p, not for {config.scenario}",
     )
     return places

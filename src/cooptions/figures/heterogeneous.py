@@ -24,10 +24,11 @@ class HeterogeneousFigure(AbstractFigure):
 
     def plot(self, run: Run) -> Figure:
         config = run.config
-        team = config.team
-        require(team.num_types > 1, f"this figure is for teams of several types; {config.scenario} has one")
+        team = config.discovery.team
+        kinds = list(dict.fromkeys(team.agent_types))
+        require(len(kinds) > 1, f"this figure is for teams of several types; {config.scenario} has one")
         found = run.found.seed(0).on_kept()
-        movers = [team.agent_types.index(kind) for kind in range(team.num_types)]
+        movers = [team.agent_types.index(kind) for kind in kinds]
         rng = np.random.default_rng(7)
         canvas = Figure(figsize=(1.6 * NUM_COLUMNS * len(movers), 1.7 * NUM_PLACES), layout="constrained")
         panels = canvas.subfigures(1, len(movers), squeeze=False)[0]

@@ -27,23 +27,26 @@ class NDistanceFigure(AbstractFigure):
     compares = True
 
     def plot(self, run: Run) -> Figure:
-        config = run.config
+        config, team = run.config, run.config.discovery.team
         held = [held_places(config, pair) for pair in PAIRS]
         scalar, multi = discovered_by(("iaro-scalar", "iaro"), run)
-        titles = ["scalar", *(f"multi-dimensional: {feature.name}" for feature in config.team.features)]
+        titles = ["scalar", *(f"multi-dimensional: {feature.name}" for feature in team.features)]
         canvas = Figure(figsize=(1.9 * len(titles), 1.9 * len(PAIRS)), layout="constrained")
         axes = canvas.subplots(len(PAIRS), len(titles))
         for row, others in zip(axes, held, strict=True):
-            one, many = (sweep(config.team, found.encode, others, agent=len(others)) for found in (scalar, multi))
+            one, many = (sweep(team, found.encode, others, agent=len(others)) for found in (scalar, multi))
             fermat = [np.unravel_index(values.argmin(), values.shape) for values in (one.sum(axis=0), many.sum(axis=0))]
             for column, (ax, values) in enumerate(zip(row, [*one, *many], strict=True)):
-                image = show_map(ax, config.team, values, others, cmap="viridis", vmin=0.0, vmax=values.max())
+                image = show_map(ax, team, values, others, cmap="viridis", vmin=0.0, vmax=values.max())
                 ax.add_patch(Circle(fermat[column > 0][::-1], 0.42, facecolor="none", edgecolor="white", linewidth=1.4))
                 canvas.colorbar(image, ax=ax, shrink=0.75)
         for ax, title in zip(axes[0], titles, strict=True):
             ax.set_title(title, fontsize=9)
         circle: dict[str, Any] = {"marker": "o", "linestyle": "", "markerfacecolor": "0.6", "markeredgecolor": "white"}
         fermat_label = Line2D([], [], **circle, markersize=8, label="smallest sum: the Fermat state")
-        handles = [teammates_label(config.team.num_agents, config.team.num_agents - 1), fermat_label]
+        handles = [
+            teammates_label(team.num_agents, team.num_agents - 1),
+            fermat_label,
+        ]
         canvas.legend(handles=handles, loc="outside lower center", ncols=2, fontsize=8, frameon=False)
         return canvas

@@ -33,14 +33,14 @@ class OptionsFigure(AbstractFigure):
         each = [jax.tree.map(lambda leaf, seed=seed: leaf[seed], run.options) for seed in range(num_seeds)]
         seed = next((seed for seed, options in enumerate(each) if not diverged(options)), 0)
         options, found, key = each[seed], run.found.seed(seed), config.keys("figure")[seed]
-        begun = collect_starts(config.env, NUM_STARTS, config.options.start_steps, key=key)
-        followed = follow_all(config.env, options, begun, key=key)
+        begun = collect_starts(config.option_env, NUM_STARTS, config.options.start_steps, key=key)
+        followed = follow_all(config.option_env, options, begun, key=key)
         columns = range(min(NUM_OPTIONS, options.num_options))
         panels = [
             [_panel(found, jax.tree.map(lambda leaf, o=o, s=s: leaf[o, s], followed)) for o in columns]
             for s in range(NUM_STARTS)
         ]
-        return plot_rollouts(config.env, panels, [options.options[column].name for column in columns])
+        return plot_rollouts(config.option_env, panels, [options.options[column].name for column in columns])
 
 
 def _panel(found: Discovered, followed: Execution) -> Panel:

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
+from cooptions.envs.subteam import env_for
 from cooptions.learners.exploration import greedy
 from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_networks
 from cooptions.options.base import AbstractOptions, Option
@@ -97,10 +98,12 @@ class OptionSet(AbstractOptions):
     ) -> Rollout:
         """Follow an option by its name from a state of random play; a GIF of it where a path is given.
 
-        Of 32 starts, the one at which the option takes its median number of steps.
+        Of 32 starts, the one at which the option takes its median number of steps. Where the environment has more
+        agents than the options are for, the others act at random.
         """
         from cooptions.options.execution import play_option
 
+        env = env_for(env, self.view.team)
         return play_option(env, self, name, key=jax.random.key(0) if key is None else key, gif=gif)
 
     def save(

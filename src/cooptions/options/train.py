@@ -15,6 +15,7 @@ from cooptions.discovery.discover import BLOCK, Evaluator
 from cooptions.discovery.discovered import Discovered
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import Runners
+from cooptions.envs.subteam import env_for
 from cooptions.errors import require, require_number, require_whole
 from cooptions.learners.networks import Network, NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner, QState
@@ -320,11 +321,13 @@ def train_options(
 ) -> OptionSet:
     """Train a joint option for each eigenfunction, upwards (`+e1`) and downwards (`-e1`).
 
-    With a `directory`, training goes on from its last checkpoint there.
+    With a `directory`, training goes on from its last checkpoint there. Where `found` is of some of the agents, so are
+    the options: they are trained in `SubteamEnv`.
 
         options = co.train_options(env, found, key=key)
         options.play(env, "+e1", key=key)
     """
+    env = env_for(env, found.team)
     config = config or recipe("ours", env)
     options = eigenoptions(env.num_agents, found.num_eigenfunctions)
     lead = jax.tree.map(lambda leaf: leaf[None], found)

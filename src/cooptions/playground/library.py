@@ -12,6 +12,7 @@ import numpy as np
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.scenarios import make_env
+from cooptions.envs.subteam import env_for
 from cooptions.envs.wrapper import innermost
 from cooptions.errors import ArtifactError, CooptionsError, require
 from cooptions.options.base import AbstractOptions
@@ -48,14 +49,18 @@ class SeedOfRun:
     trust: bool = False
 
     def open(self) -> Scene:
-        """Read what there is. Nothing is locked, made or written."""
+        """Read what there is. Nothing is locked, made or written.
+
+        A page shows one team: where the whole team has learned with options of some of its agents, the whole one.
+        """
         run = _read(self.path, self.trust)
-        env, board = run.config.env, Board.of(run.config.env)
-        lens = None
-        if run.has("spectrum") and run.has("representation"):
-            lens = Lens(run.found.seed(self.seed % run.config.discovering.seeds), board)
         team = team_of_run(run, self.seed) if run.has("learning") else None
-        return Scene(env, board, lens, self._options(run), team)
+        env = run.config.option_env if team is None else run.config.env
+        board, fits = Board.of(env), env.num_agents == run.config.option_env.num_agents
+        lens = None
+        if run.has("spectrum") and run.has("representation") and fits:
+            lens = Lens(run.found.seed(self.seed % run.config.discovering.seeds), board)
+        return Scene(env, board, lens, self._options(run) if fits else None, team)
 
     def describe(self) -> dict[str, Any]:
         config = _read(self.path, self.trust).config
@@ -68,7 +73,7 @@ class SeedOfRun:
             return jax.tree.map(lambda leaf: leaf[seed], run.options)
         macro = run.config.learning.macro
         given = run.has("learning") and macro is not None and macro.option_set
-        return given_options(macro.option_set, run.config.env) if given and macro is not None else None
+        return given_options(macro.option_set, run.config.option_env) if given and macro is not None else None
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,9 @@ class SharedSet:
 
     def open(self) -> Scene:
         env: AbstractEnv = make_env(self.scenario)
-        return Scene(innermost(env), Board.of(env), None, load_option_set(self.path, env), None)
+        options = load_option_set(self.path, env)
+        env = env_for(innermost(env), options.view.team)
+        return Scene(env, Board.of(env), None, options, None)
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.path.name, "scenario": self.scenario, "method": "option set", "seed": None}

@@ -14,6 +14,7 @@ from cooptions.envs.grid import Grid
 from cooptions.envs.lbf import Foraging
 from cooptions.envs.lbf import State as ForagingState
 from cooptions.envs.overcooked import HELD, Kitchen, Overcooked
+from cooptions.envs.subteam import SubteamEnv, SubteamState
 from cooptions.plots.looks.overcooked import kitchens_without_cooks
 
 Names = dict[str, tuple[str, ...]]
@@ -78,6 +79,23 @@ def kitchen_value_names(env: Overcooked) -> Names:
 @shares_cells.register(Overcooked)
 def kitchen_shares_cells(env: Overcooked) -> bool:
     return False
+
+
+@shares_cells.register(SubteamEnv)
+def subteam_shares_cells(env: SubteamEnv) -> bool:
+    return shares_cells(env.env)
+
+
+@value_names.register(SubteamEnv)
+def subteam_value_names(env: SubteamEnv) -> Names:
+    return value_names(env.env)
+
+
+@scenery.register(SubteamEnv)
+def subteam_scenery(env: SubteamEnv, states: SubteamState) -> dict[str, Any]:
+    """What stands around the members, without the other agents; and what is told of each agent, of the members."""
+    told, members = scenery(env.env, states.inner), np.asarray(states.members)[0]
+    return {name: [value[i] for i in members] if name == "levels" else value for name, value in told.items()}
 
 
 def picture(image: UInt8[np.ndarray, "height width 3"]) -> str:

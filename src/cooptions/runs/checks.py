@@ -39,4 +39,4 @@ def _require_discovery(config: Config, stages: Collection[str]) -> None:
         require_spectrum_fits(discovery, data, config.keys("laplacian"))
     if "options" in stages:
         found = untrained(discovery, config.seeds, config.walk.shape)
-        require_options_fit(config.env, found, config.options, config.eigenoptions, config.keys("options"))
+        require_options_fit(config.option_env, found, config.options, config.eigenoptions, config.keys("options"))

@@ -17,6 +17,7 @@ from cooptions.discovery.representations.hit import Hit
 from cooptions.discovery.walks import WalkConfig, kept_columns
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.scenarios import make_env
+from cooptions.envs.subteam import SubteamEnv
 from cooptions.envs.team import Team
 from cooptions.errors import ArtifactError, require, require_whole
 from cooptions.files import Json, decode, differences, encode, file_digest
@@ -80,6 +81,9 @@ class Config:
     """The first seed."""
     seeds: int = 1
     """How many seeds run side by side. They share a program: a seed's bits depend on this number."""
+    members: tuple[int, ...] | int = 0
+    """Whose relation is discovered and who takes part in an option: 0 for the whole team, m for any m of its agents, or
+    the numbers of agents, from 0, that stand for all of their types."""
     walk: WalkConfig = field(default_factory=WalkConfig)
     representation: AbstractRepresentation = field(default_factory=Hit)
     """How the team's states become z. `--representation NAME` chooses another."""
@@ -93,6 +97,8 @@ class Config:
     """How the task is learned. `--method LEARNER` or `--method LEARNER+DISCOVERY` chooses another way."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.members, tuple) and len(self.members) == 1:  # a number as flags and YAML files give it
+            object.__setattr__(self, "members", self.members[0])
         require_whole("seeds", self.seeds, at_most=MOST_SEEDS)
         require_whole("seed", self.seed, at_least=0, at_most=2**32 - self.seeds)
         if self.discovers and self.learning.macro is not None:
@@ -113,12 +119,19 @@ class Config:
         return kept_columns(self.env, self.walk)
 
     @cached_property
+    def option_env(self) -> AbstractEnv:
+        """What options are trained and looked at in: the environment of their members, where these are some agents."""
+        return SubteamEnv(self.env, self.members) if self.members else self.env
+
+    @cached_property
     def team(self) -> Team:
+        """The whole team, which walks."""
         return Team.of(self.env, self.columns)
 
     @cached_property
     def discovery(self) -> Discovery:
-        return Discovery(self.team, self.representation, self.laplacian, self.basis)
+        team = self.team.part(self.members) if self.members else self.team
+        return Discovery(team, self.representation, self.laplacian, self.basis)
 
     @property
     def discovers(self) -> bool:
@@ -142,7 +155,7 @@ class Config:
     @property
     def eigenoptions(self) -> tuple[Option, ...]:
         """The options to be trained: every eigenfunction, upwards and downwards."""
-        return eigenoptions(self.env.num_agents, self.laplacian.num_eigenfunctions)
+        return eigenoptions(self.option_env.num_agents, self.laplacian.num_eigenfunctions)
 
     def keys(self, stage: str) -> Key[Array, " seed"]:
         """One key per seed for a stage: its own, so that a new stage changes no other's numbers."""
@@ -152,11 +165,14 @@ class Config:
 
     def stage_config(self, *fields: str) -> Json:
         """What a stage depends on: scenario, seeds, and these fields; and what the scenario's name leaves open, which a
-        later version may set otherwise; and the hashes of files that it names, if any."""
+        later version may set otherwise; and the hashes of files that it names, if any. Members are left out where they
+        are the whole team: of these there are stages that are older than the field."""
         whole = encode(self.pinned if "learning" in fields else self) | {"env": plain_fields(self.env)}
         macro = self.learning.macro if "learning" in fields else None
         files = {str(path): file_digest(path) for path in (*self.env.files, *(macro.files if macro else ()))}
         found = {name: whole[name] for name in ("scenario", "env", "seed", "seeds", *fields)}
+        if not self.members:
+            found.pop("members", None)
         return found | ({"files": files} if files else {})
 
 

@@ -104,6 +104,7 @@ def ceo_cycles(config: Config, ceo: CeoConfig, directory: Path, progress: Progre
     Every cycle learns with the same keys and walks with its own: what tells two cycles apart is their walks.
     `summary.json` holds what they are compared by.
     """
+    require(not config.members, "members: covering options are of the whole team; leave it out")
     single = replace(config, seeds=1, laplacian=replace(config.laplacian, num_eigenfunctions=1))
     cycles: list[Cycle] = []
     with open_run(directory, {"ceo": {"option_share": ceo.option_share}}) as outer:

@@ -54,7 +54,7 @@ def write_option_sets(run: Run) -> list[tuple[OptionReport, ...]]:
 
 
 def _write(run: Run, options: OptionSet, seed: int) -> None:
-    env, key, found = run.config.env, run.config.keys("reports")[seed], run.found.seed(seed)
+    env, key, found = run.config.option_env, run.config.keys("reports")[seed], run.found.seed(seed)
     begun = typical_starts(run.config, seed, NUM_STARTS)
     reports = report_options(env, options, begun, value=found, eigenvalues=found.eigenvalues, key=key)
     save_option_set(
@@ -70,7 +70,7 @@ def _write(run: Run, options: OptionSet, seed: int) -> None:
 
 def typical_starts(config: Config, seed: int, num: int) -> Runners:
     """Where options are looked at from: states of random play, not those they were trained from."""
-    return collect_starts(config.env, num, config.options.start_steps, key=config.keys("looks")[seed])
+    return collect_starts(config.option_env, num, config.options.start_steps, key=config.keys("looks")[seed])
 
 
 def load_options(run: Run, seed: int) -> OptionSet:
@@ -89,7 +89,7 @@ def load_options(run: Run, seed: int) -> OptionSet:
         raise ArtifactError(
             f"{path}: no option set: {reason}; `cooptions options {run.directory.path}` writes what is missing"
         )
-    return load_option_set(path, run.config.env)
+    return load_option_set(path, run.config.option_env)
 
 
 def follow_named(config: Config, options: AbstractOptions, name: str, *, seed: int) -> Rollout:
@@ -106,4 +106,4 @@ def write_gif(run: Run, options: AbstractOptions, name: str, *, seed: int) -> Pa
 
 def _follow(config: Config, options: AbstractOptions, name: str, seed: int, gif: Path | None) -> Rollout:
     begun = typical_starts(config, seed, PICTURE_STARTS)
-    return draw_option(config.env, options, name, begun, key=config.keys("looks")[seed], gif=gif)
+    return draw_option(config.option_env, options, name, begun, key=config.keys("looks")[seed], gif=gif)

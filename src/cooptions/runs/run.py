@@ -135,12 +135,12 @@ class Run:
             ),
             lambda arrays: fill(untrained_networks(config, config.discovering.seeds), arrays),
         )
-        return option_set(config.options, network, config.eigenoptions, config.env)
+        return option_set(config.options, network, config.eigenoptions, config.option_env)
 
     def option_tasks(self) -> Any:
         """What the options of every seed that discovers are trained on."""
         config, keys = self.config, self.config.discovering.keys("starts")
-        return option_tasks(config.env, self.found, config.options, config.eigenoptions, keys)
+        return option_tasks(config.option_env, self.found, config.options, config.eigenoptions, keys)
 
     @cached_property
     def task(self) -> AbstractEnv:
@@ -148,7 +148,7 @@ class Run:
         macro = self.config.learning.macro
         if macro is None:
             return self.config.env
-        options = _lead(given_options(macro.option_set, self.config.env)) if macro.option_set else self.options
+        options = _lead(given_options(macro.option_set, self.config.option_env)) if macro.option_set else self.options
         return with_options(self.config, in_turn(options, self.config.seeds))
 
     @cached_property
@@ -203,7 +203,7 @@ def tell_missing(spectrum: Spectrum, first_seed: int, progress: Progress) -> Non
 
 def untrained_networks(config: Config, num_seeds: int) -> Network:
     """The shapes of all options' networks, of so many seeds."""
-    learner, env = config.options.learner, config.env
+    learner, env = config.options.learner, config.option_env
     num_outputs = env.num_actions + 1 - learner.fixed_last
     init = partial(init_policies, env, View.of(env, config.options.sight), learner.network, num_outputs)
     keys = jax.random.split(jax.random.key(0), (num_seeds, len(config.eigenoptions)))
@@ -217,11 +217,11 @@ def untrained_task(config: Config) -> AbstractEnv:
         return config.env
 
     def with_networks(network: Network) -> AbstractEnv:
-        return with_options(config, option_set(config.options, network, config.eigenoptions, config.env))
+        return with_options(config, option_set(config.options, network, config.eigenoptions, config.option_env))
 
     if not macro.option_set:
         return jax.eval_shape(with_networks, untrained_networks(config, config.seeds))
-    options = given_options(macro.option_set, config.env)
+    options = given_options(macro.option_set, config.option_env)
     return jax.eval_shape(lambda given: with_options(config, in_turn(given, config.seeds)), _lead(options))
 
 

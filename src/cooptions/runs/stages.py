@@ -21,10 +21,10 @@ _DISCOVERY = ("walk", "representation", "spectrum", "options")
 
 STAGES: dict[str, Stage] = {
     "walk": Stage(("walk",), lambda _: ()),
-    "representation": Stage(("representation",), lambda _: _DISCOVERY[:1]),
+    "representation": Stage(("members", "representation"), lambda _: _DISCOVERY[:1]),
     "spectrum": Stage(("laplacian", "basis"), lambda _: _DISCOVERY[:2]),
     "options": Stage(("options",), lambda _: _DISCOVERY[:3]),
-    "learning": Stage(("learning",), lambda config: _DISCOVERY if config.discovers else ()),
+    "learning": Stage(("members", "learning"), lambda config: _DISCOVERY if config.discovers else ()),
 }
 """Every stage in order."""
 

@@ -17,6 +17,7 @@ from cooptions.discovery.discover import Discovery, encode_states
 from cooptions.discovery.discovered import Discovered
 from cooptions.discovery.oracles import spread as spreads
 from cooptions.discovery.representations.base import FindsFermat, MeasuresHits, MeasuresPairs
+from cooptions.discovery.subteams import walk_of
 from cooptions.discovery.walks import Walk, WalkConfig, walk_seeds
 from cooptions.envs.grid import Grid
 from cooptions.runs.config import Config
@@ -54,11 +55,12 @@ def verify(config: Config, progress: Progress) -> dict[str, Any]:
     fresh = walk_seeds(config.env, HELD_OUT, config.keys("held out"))
     scores = []
     for seed in range(config.seeds):
-        one_walk, held_out = (jax.tree.map(lambda leaf, seed=seed: leaf[seed], w) for w in (walks, fresh))
+        each = (jax.tree.map(lambda leaf, seed=seed: leaf[seed], walk) for walk in (walks, fresh))
+        one_walk, held_out = (walk_of(found.team, walk) for walk in each)
         scores.append(score(config, found.seed(seed), one_walk, held_out))
     result = {**_over_seeds(scores), "seconds": {name: [value] * config.seeds for name, value in seconds.items()}}
     if config.seeds > 1:
-        result["agreement"] = _agreement(found, _joint(jax.tree.map(lambda leaf: leaf[0], fresh)))
+        result["agreement"] = _agreement(found, _joint(walk_of(found.team, jax.tree.map(lambda leaf: leaf[0], fresh))))
     return result
 
 
@@ -152,7 +154,7 @@ def _hit_scores(discovery: Discovery, state: Any, single: SingleAgent, joint: np
     for index, feature in enumerate(team.features):
         visited = np.unique(single.states[:, index])
         exact = oracles.hitting_distance(single.transitions, single.states[:, index], representation.discount)  # pyright: ignore
-        exact = representation.capped(exact)  # pyright: ignore
+        exact = np.asarray(representation.capped(exact))  # pyright: ignore
         goals = jnp.arange(feature.size, dtype=jnp.float32)
 
         def distance(source: jax.Array, index: int = index, goals: jax.Array = goals) -> jax.Array:
@@ -179,20 +181,20 @@ def _padded_share(discovery: Discovery, state: Any, joint: np.ndarray, z: np.nda
 
 def _exact_spectrum(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:
     """The exact operator that z lives on, and its eigenfunctions at joint states: raw ones, or spreads."""
-    raw = len(config.representation.z_names(config.team)) > len(config.team.features)
+    raw = len(config.representation.z_names(config.discovery.team)) > len(config.team.features)
     return (_joint_walk if raw else _lumped)(config, walk, joint)
 
 
 def _lumped(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:
     """The operator on exact spread tuples."""
-    env = config.env
+    env, has = config.env, config.option_env.agent_features
     assert isinstance(env, Grid)
-    spreads = oracles.spread(joint, env.agent_features)
+    spreads = oracles.spread(joint, has)
     if env.collisions or env.map:
-        before, after = (oracles.spread(_flat(s), env.agent_features) for s in (walk.states, walk.next_states))
+        before, after = (oracles.spread(_flat(s), has) for s in (walk.states, walk.next_states))
         operator = oracles.counted_lumped(np.concatenate([before, spreads]), np.concatenate([after, spreads]))
     else:
-        operator = oracles.open_grid_lumped(env.height, env.width, env.num_agents, agent_features=env.agent_features)
+        operator = oracles.open_grid_lumped(env.height, env.width, len(has), agent_features=has)
     num = config.laplacian.num_eigenfunctions
     exact = operator.spectrum(min(num + 10, len(operator.tuples) - 1))
     return exact, exact.eigenfunctions[operator.index(spreads)]
@@ -200,9 +202,9 @@ def _lumped(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.Spec
 
 def _joint_walk(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:
     """The operator on raw joint states, for small grids."""
-    env = config.env
+    env, num_agents = config.env, config.option_env.num_agents
     assert isinstance(env, Grid)
-    teams, exact = oracles.joint_grid_spectrum(env.free, env.num_agents, config.laplacian.num_eigenfunctions + 10)
+    teams, exact = oracles.joint_grid_spectrum(env.free, num_agents, config.laplacian.num_eigenfunctions + 10)
     number = {tuple(team.ravel()): i for i, team in enumerate(teams.astype(int))}
     return exact, exact.eigenfunctions[[number[tuple(team)] for team in joint.reshape(len(joint), -1).tolist()]]
 

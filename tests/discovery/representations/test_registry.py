@@ -44,10 +44,17 @@ def random_state(representation: AbstractRepresentation, team: Team, data: Datas
     return jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype), shapes)
 
 
+MEMBERS = pytest.mark.parametrize("members", [(0, 1, 2), (0, 1), (1, 2)], ids=["whole", "alike", "unlike"])
+"""Whose z it is: the team that walked, or a part of it."""
+
+
+@MEMBERS
 @pytest.mark.parametrize("name", REPRESENTATIONS)
-def test_a_step_keeps_the_shapes_of_the_state(name: str, mixed_team: Team, mixed_data: Dataset):
+def test_a_step_keeps_the_shapes_of_the_state(
+    name: str, members: tuple[int, ...], mixed_team: Team, mixed_data: Dataset
+):
     representation = tiny(name)
-    team, data = mixed_team, mixed_data
+    team, data = mixed_team.part(members), mixed_data
     assert hash(representation) == hash(tiny(name))
     state = random_state(representation, team, data)
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(state))
@@ -59,11 +66,30 @@ def test_a_step_keeps_the_shapes_of_the_state(name: str, mixed_team: Team, mixed
     assert all(value.shape == () for value in metrics.values())
 
 
+@pytest.mark.parametrize("name", [name for name in REPRESENTATIONS if REPRESENTATIONS[name]().num_steps])
+def test_what_is_learned_of_single_agents_is_learned_of_the_whole_team(
+    name: str, mixed_team: Team, mixed_data: Dataset
+):
+    """The distance is the same whoever the members are; where nothing else is learned, so is the whole state."""
+    representation, data, key = tiny(name), one_seed(mixed_data), jax.random.key(3)
+
+    def after_a_step(team: Team) -> Any:
+        state = representation.init(team, data, key=jax.random.key(1))
+        state, _ = jax.jit(lambda state: representation.step(team, state, data, key=key))(state)
+        return state if representation.of_single_agents else state.model.distance
+
+    whole, part = after_a_step(mixed_team), after_a_step(mixed_team.part((1, 2)))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), whole, part)
+
+
+@MEMBERS
 @pytest.mark.parametrize("name", REPRESENTATIONS)
-def test_encoding_gives_a_number_for_each_name(name: str, mixed_team: Team, mixed_data: Dataset):
+def test_encoding_gives_a_number_for_each_name(
+    name: str, members: tuple[int, ...], mixed_team: Team, mixed_data: Dataset
+):
     representation = tiny(name)
-    team, data = mixed_team, mixed_data
-    joint = np.asarray(data.walk.states[0].reshape(-1, *data.walk.states.shape[3:]))
+    team, data = mixed_team.part(members), mixed_data
+    joint = np.asarray(data.walk.states[0].reshape(-1, *data.walk.states.shape[3:]))[:, list(members)]
     z = encoded(representation, team, random_state(representation, team, data), joint)
     names = representation.z_names(team)
     assert z.shape == (len(joint), len(names))

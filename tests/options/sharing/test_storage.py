@@ -21,6 +21,7 @@ from cooptions.envs.adapters.jaxmarl import FromJaxMARL
 from cooptions.envs.grid import Grid
 from cooptions.envs.lbf import Foraging
 from cooptions.envs.scenarios import make_env
+from cooptions.envs.subteam import SubteamEnv
 from cooptions.errors import ArtifactError
 from cooptions.options.macro import MacroConfig
 from cooptions.options.sharing.fingerprints import fingerprint
@@ -499,10 +500,29 @@ def test_sets_of_relations_fit_every_task_with_the_same_agents_map_and_moves(sce
     assert load_option_set(travelling, make_env(scenario)).options == eigenoptions(2, 2)
 
 
+@pytest.mark.parametrize("scenario", ["grid-7x7-3p", "grid-7x7-8p", "grid-7x7-3p,types=122", "lbf-7x7-4p-1f"])
+def test_sets_of_relations_fit_larger_teams_with_such_agents(scenario, travelling, tmp_path):
+    """And are the same set again when they are saved there."""
+    env = make_env(scenario)
+    options = load_option_set(travelling, env)
+    assert options.view.team.num_agents == 2
+    save_option_set(tmp_path / "set", options, env, (), provenance=MADE)
+    assert eqx.tree_equal(load_option_set(tmp_path / "set", make_env(ROOMY)).network, options.network)
+
+
+def test_sets_that_see_everything_fit_the_subteams_that_they_were_trained_with(tmp_path, make_set):
+    env = make_env("grid-5x5-4p")
+    pairs = SubteamEnv(env, 2)
+    save_option_set(tmp_path / "set", make_set(env=pairs), env, (), provenance=MADE)
+    assert load_option_set(tmp_path / "set", env).view == load_option_set(tmp_path / "set", pairs).view
+    with pytest.raises(ArtifactError, match="made for another environment"):
+        load_option_set(tmp_path / "set", make_env("grid-5x5-2p"))
+
+
 @pytest.mark.parametrize(
     ("scenario", "reason"),
     [
-        ("grid-7x7-3p", "num_agents is 2 there, 3 here"),
+        ("grid-7x7-3p,types=112", "num_agents is 2 there, 3 here"),
         ("grid-7x8-2p", "features[1].size is 7 there, 8 here; features[1].high is 6.0 there, 7.0 here"),
         ("grid-7x7-2p,map=door", 'ground is "open grid" there, "grid with walls'),
         ("grid-7x7-2p,types=12", "agent_features is [[true, true], [true, true]] there, [[true, false], [true, true]]"),

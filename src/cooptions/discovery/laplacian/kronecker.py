@@ -59,14 +59,16 @@ class Kronecker(AbstractLaplacian[States, Products]):
         )
 
     def for_team(self, team: Team, num_z: int) -> "Kronecker":
-        widths = tuple(int(width) for width in team.type_has_input.sum(axis=1))
-        total = sum(widths[kind] for kind in team.agent_types)
+        kinds = list(dict.fromkeys(team.agent_types))  # a part of a team may have agents of some types only
+        widths = tuple(int(width) for width in team.type_has_input[kinds].sum(axis=1))
+        types = tuple(kinds.index(kind) for kind in team.agent_types)
+        total = sum(widths[kind] for kind in types)
         require(
             num_z == total,
             f"laplacian: kronecker needs the states of all agents, {total} numbers, not {num_z}: "
             "choose --representation raw_joint",
         )
-        return replace(self, agent_types=team.agent_types, widths=widths)
+        return replace(self, agent_types=types, widths=widths)
 
     @property
     def num_steps(self) -> int:

@@ -19,7 +19,8 @@ State = TypeVar("State")
 class AbstractRepresentation(abc.ABC, Generic[State]):
     """A frozen dataclass of hyperparameters. All functions are for one seed.
 
-    `z_names` names the components of z: a feature's name where the component belongs to that feature.
+    `z_names` names the components of z: a feature's name where the component belongs to that feature. `team` is the
+    team whose z it is. It may be a part of the team that walked, which is `team.whole`: data is always of the whole.
     """
 
     @property
@@ -30,6 +31,11 @@ class AbstractRepresentation(abc.ABC, Generic[State]):
     @property
     def scaled(self) -> bool:
         """Whether the components of z are on one scale already; they are standardised where not."""
+        return False
+
+    @property
+    def of_single_agents(self) -> bool:
+        """Whether what is learned is about agents one by one, so that it serves sub-teams of every size."""
         return False
 
     @abc.abstractmethod

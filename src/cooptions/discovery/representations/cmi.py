@@ -27,6 +27,7 @@ from cooptions.discovery.representations.n_distance import (
     Model,
     paper_distance,
 )
+from cooptions.discovery.subteams import draw_subteams
 from cooptions.discovery.walks import Dataset, sample_transitions
 from cooptions.envs.team import Team
 from cooptions.errors import require_whole
@@ -87,9 +88,10 @@ class Cmi(AbstractNDistance[CmiState]):
 
     def step(self, team: Team, state: CmiState, data: Dataset, *, key: PRNGKeyArray) -> tuple[CmiState, Metrics]:
         pair_key, joint_key, fill_key, discriminator_key = jax.random.split(key, 4)
-        futures = sample_pairs(team, data, self.distance, key=pair_key)
+        futures = sample_pairs(team.whole, data, self.distance, key=pair_key)
         joint, _ = sample_transitions(data, self.fermat.batch, key=joint_key)
-        pairs = agent_pairs(team, joint, key=fill_key)
+        pairs = agent_pairs(team.whole, joint, key=fill_key)
+        joint = draw_subteams(team, joint, key=joint_key)
 
         def loss(model: Model) -> tuple[Float[Array, ""], tuple[Float[Array, "pair head"], Metrics]]:
             total, metrics = self.model_loss(team, model, futures, joint)

@@ -76,6 +76,10 @@ class Hit(AbstractRepresentation[HitState]):
     def num_steps(self) -> int:
         return self.steps
 
+    @property
+    def of_single_agents(self) -> bool:
+        return True
+
     def z_names(self, team: Team) -> tuple[str, ...]:
         return tuple(feature.name for feature in team.features)
 
@@ -91,7 +95,7 @@ class Hit(AbstractRepresentation[HitState]):
         goals = [self._random_goals(feature, key=k) for feature, k in zip(team.features, goal_keys, strict=True)]
 
         def loss(network: MLP) -> Float[Array, ""]:
-            return jax.vmap(lambda window: self._loss(team, network, window, goals))(windows).mean()
+            return jax.vmap(lambda window: self._loss(team.whole, network, window, goals))(windows).mean()
 
         value, gradient = jax.value_and_grad(loss)(state.network)
         updates, optimiser = self._adam().update(gradient, state.optimiser)

@@ -93,6 +93,10 @@ class Mask(AbstractRepresentation[MaskState]):
     def num_steps(self) -> int:
         return self.steps
 
+    @property
+    def of_single_agents(self) -> bool:
+        return True
+
     def z_names(self, team: Team) -> tuple[str, ...]:
         return tuple(feature.name for feature in team.features)
 
@@ -101,7 +105,7 @@ class Mask(AbstractRepresentation[MaskState]):
         return MaskState(distance, self.distance.adam(self.steps).init(distance))
 
     def step(self, team: Team, state: MaskState, data: Dataset, *, key: PRNGKeyArray) -> tuple[MaskState, Metrics]:
-        pairs = sample_pairs(team, data, self.distance, key=key)
+        pairs = sample_pairs(team.whole, data, self.distance, key=key)
         weights = jnp.asarray(team.type_has_feature, jnp.float32)
 
         def loss(distance: MaskedDistance) -> Float[Array, ""]:

@@ -30,6 +30,10 @@ class RawJoint(AbstractRepresentation[None]):
         """All agents share the scale of their inputs: the Kronecker baseline pools them."""
         return True
 
+    @property
+    def of_single_agents(self) -> bool:
+        return True
+
     def z_names(self, team: Team) -> tuple[str, ...]:
         return tuple(
             name

@@ -18,6 +18,7 @@ from cooptions.discovery.representations.n_distance import (
     Model,
     paper_distance,
 )
+from cooptions.discovery.subteams import draw_subteams
 from cooptions.discovery.walks import Dataset, sample_transitions
 from cooptions.envs.team import Team
 from cooptions.errors import require_whole
@@ -63,8 +64,9 @@ class Scalar(AbstractNDistance[ScalarState]):
 
     def step(self, team: Team, state: ScalarState, data: Dataset, *, key: PRNGKeyArray) -> tuple[ScalarState, Metrics]:
         pair_key, joint_key = jax.random.split(key)
-        futures = sample_pairs(team, data, self.distance, key=pair_key)
+        futures = sample_pairs(team.whole, data, self.distance, key=pair_key)
         joint, _ = sample_transitions(data, self.fermat.batch, key=joint_key)
+        joint = draw_subteams(team, joint, key=joint_key)
 
         def loss(model: Model) -> tuple[Float[Array, ""], Metrics]:
             return self.model_loss(team, model, futures, joint)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import yaml
 
 from cooptions.envs.base import AbstractEnv
+from cooptions.envs.subteam import SubteamEnv, agents_in_words
 from cooptions.envs.wrapper import innermost
 from cooptions.errors import require
 from cooptions.files import Json
@@ -87,7 +88,7 @@ def addressed(card: str, place: str, license: str = "") -> str:
 
 FITS: dict[Sight, str] = {
     "relation": """The policies see the agents' states and nothing else. They fit every environment with the same
-agents, features, map and actions, and further actions do not matter. They were trained in""",
+agents, features, map and actions, and further agents and actions do not matter. They were trained in""",
     "observation": "The policies see what the environment shows, and fit no other. It is",
 }
 
@@ -95,11 +96,12 @@ agents, features, map and actions, and further actions do not matter. They were 
 def _introduction(env: AbstractEnv, reports: Sequence[OptionReport], scenario: str, sight: Sight) -> str:
     features = ", ".join(f"{feature.name} ({feature.kind})" for feature in env.features)
     rules = f"\nIts rules: {_inline(env.task_rules)}.\n" if env.task_rules else ""
-    return f"""# {len(reports) or "Some"} joint options for {scenario or written(env)}
+    whom = f"{agents_in_words(env)} in " if isinstance(env, SubteamEnv) else ""
+    return f"""# {len(reports) or "Some"} joint options for {whom}{scenario or written(innermost(env))}
 
 A joint option is a behaviour that several agents begin, follow and end together. Each of these climbs (`+`) or
 descends (`-`) one eigenfunction of how the agents stand to one another, and ends where little is left to gain.
-They are for {env.num_agents} agents with {env.num_actions} actions each, whose states have the features {features}.
+They are for {agents_in_words(env)} with {env.num_actions} actions each, whose states have the features {features}.
 {FITS[sight]}
 
     {written(env)}
@@ -123,6 +125,8 @@ task = co.MacroEnv(env, options)  # actions: the {env.num_actions} of the enviro
 
 def import_env(env: AbstractEnv, scenario: str) -> str:
     """The lines that make an environment, after the imports."""
+    if isinstance(env, SubteamEnv):
+        return import_env(env.env, scenario)  # a set of fewer agents finds its place in it
     if scenario:
         return f"""import cooptions as co
 

@@ -22,6 +22,7 @@ import jax
 from jaxtyping import PRNGKeyArray
 
 from cooptions.envs.base import AbstractEnv
+from cooptions.envs.subteam import env_for, subteam_envs
 from cooptions.errors import ArtifactError, ConfigError, require
 from cooptions.files import Json, shown
 from cooptions.learners.networks import Network, NetworkConfig
@@ -121,6 +122,7 @@ def save_option_set(
     environment. A directory with the same options is renewed; anything else there is refused, or, with
     `overwrite`, replaced if it is an option set, even a damaged one.
     """
+    env = env_for(env, option_set.view.team)
     told = {"provenance": provenance, "pictures": pictures, "scenario": scenario, "license": license}
     files = option_set_files(option_set, env, reports, **told)
     restore_option_set(path, files, env)  # what could not be loaded is not saved
@@ -160,6 +162,7 @@ def policy_files(
     option_set: OptionSet, env: AbstractEnv, reports: Sequence[OptionReport] = (), *, provenance: Json
 ) -> dict[str, bytes]:
     """The files that options are loaded from: an option set without its card."""
+    env = env_for(env, option_set.view.team)
     description = Description(
         **{name: getattr(option_set, name) for name in KEPT},
         network=option_set.config,
@@ -186,6 +189,7 @@ def publish(
     overwrite: bool = False,
 ) -> None:
     """`save_option_set` with a card: every option is followed from states of random play, and what it does is told."""
+    env = env_for(env, option_set.view.team)
     reports, pictures = _looks(option_set, env, key)
     told = {"pictures": pictures, "scenario": scenario, "license": license}
     save_option_set(path, option_set, env, reports, provenance={}, **told, overwrite=overwrite)
@@ -202,6 +206,7 @@ def push_option_set(
     private: bool = False,
 ) -> str:
     """Upload what `publish` would write; returns the name of the set at the commit that was made."""
+    env = env_for(env, option_set.view.team)
     reports, pictures = _looks(option_set, env, key)
     told = {"pictures": pictures, "scenario": scenario, "license": license}
     files = option_set_files(option_set, env, reports, provenance={}, **told, place=str(HubName.parse(name)))
@@ -256,9 +261,14 @@ def find_option_set(path: Path | str) -> Path | str:
 
 
 def restore_option_set(place: Place, files: Mapping[str, bytes], env: AbstractEnv) -> OptionSet:
-    """The option set that files describe, after every check that can be made without running it."""
+    """The option set that files describe, after every check that can be made without running it.
+
+    A set for fewer agents than the environment has is for any of them that fit it.
+    """
     description = describe(place, files)
     sight = cast(Sight, description.sight)
+    parts = subteam_envs(env, len(description.options[0].members))
+    env = next((each for each in parts if fingerprint(each, sight) == description.environment), env)
     require_same(place, description.environment, fingerprint(env, sight))
     for option in description.options:
         if len(option.members) != env.num_agents:

@@ -1,0 +1,136 @@
+"""An environment of some of a team's agents: the others are there too, and act at random."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.rollout import uniform_action
+from cooptions.envs.team import Members, Team, subteams
+from cooptions.envs.wrapper import AbstractWrapper
+from cooptions.errors import ConfigError, require
+from cooptions.types import TimeStep
+
+MOST_TRIES = 32
+"""Episodes that are begun, at most, to find one whose other agents leave the members their places."""
+
+
+class SubteamState(eqx.Module):
+    """The environment, who the members of this episode are, and what each agent of the whole team can do."""
+
+    inner: object
+    members: Int[Array, " member"]
+    action_mask: Bool[Array, "agent action"]
+
+
+class SubteamEnv(AbstractWrapper[SubteamState]):
+    """An environment of m of the N agents of another. The other agents act at random.
+
+    Each episode draws who the members are, uniformly among the sub-teams that `members` stands for. A number stands for
+    all sub-teams of this size and needs agents that are all alike. A tuple of agents, counted from 0, stands for all
+    sub-teams of the same types in the same order. Options that are trained here are options of m agents.
+
+        pairs = co.SubteamEnv(co.make_env("grid-8x8-4p"), 2)
+        state, timestep = pairs.reset(key)
+        pairs.agent_states(state)  # of the two members
+    """
+
+    env: AbstractEnv = eqx.field(static=True)
+    members: Members = eqx.field(static=True)
+    """A number where the agents are all alike, else the first sub-team of this kind."""
+
+    def __init__(self, env: AbstractEnv, members: Members) -> None:
+        require(env.num_options == 0, "members: take them of an environment without options, then add these")
+        first = subteams(env.agent_types, members)[0]
+        self.env = env
+        self.members = len(first) if len(set(env.agent_types)) == 1 else tuple(first.tolist())
+
+    @property
+    def places(self) -> Int[np.ndarray, "subteam member"]:
+        """The agents of every sub-team that may be drawn."""
+        return subteams(self.env.agent_types, self.members)
+
+    @property
+    def num_agents(self) -> int:
+        return self.places.shape[1]
+
+    @property
+    def agent_features(self) -> np.ndarray:
+        return self.env.agent_features[self.places[0]]
+
+    def reset(self, key: PRNGKeyArray) -> tuple[SubteamState, TimeStep]:
+        draw_key, env_key = jax.random.split(key)
+        return self._begun(self.draw(draw_key), *self.env.reset(env_key))
+
+    def reset_to(
+        self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray
+    ) -> tuple[SubteamState, TimeStep]:
+        """Like `reset`, with the members in these states. Where another agent is in their way, the others are drawn
+        again."""
+        members = np.asarray(self.draw(key))
+        for attempt in range(MOST_TRIES):
+            env_key = jax.random.fold_in(key, attempt)
+            states = np.array(self.env.agent_states(self.env.reset(env_key)[0]))
+            states[members] = agent_states
+            try:
+                return self._begun(jnp.asarray(members), *self.env.reset_to(states, env_key))
+            except ConfigError:
+                if attempt == MOST_TRIES - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def step(
+        self, state: SubteamState, action: Int[Array, " agent"], key: PRNGKeyArray
+    ) -> tuple[SubteamState, TimeStep]:
+        others_key, env_key = jax.random.split(key)
+        joint = uniform_action(state.action_mask, key=others_key).at[state.members].set(action)
+        return self._begun(state.members, *self.env.step(state.inner, joint, env_key))
+
+    def agent_states(self, state: SubteamState) -> Float[Array, "agent feature"]:
+        return self.env.agent_states(state.inner)[state.members]
+
+    def draw(self, key: PRNGKeyArray) -> Int[Array, " member"]:
+        """The members of an episode."""
+        places = jnp.asarray(self.places)
+        return places[jax.random.randint(key, (), 0, len(places))]
+
+    def _begun(
+        self, members: Int[Array, " member"], inner: object, timestep: TimeStep
+    ) -> tuple[SubteamState, TimeStep]:
+        """A state of the environment and its time step, as the members see it."""
+        seen = replace(timestep, observation=timestep.observation[members], action_mask=timestep.action_mask[members])
+        return SubteamState(inner, members, timestep.action_mask), seen
+
+
+def subteam_envs(env: AbstractEnv, num_members: int) -> Iterator[SubteamEnv]:
+    """An environment for each kind of sub-team of this size; none where the team is no larger."""
+    if 2 <= num_members < env.num_agents and env.num_options == 0:
+        every = combinations(range(env.num_agents), num_members)
+        kinds = {tuple(env.agent_types[agent] for agent in each): each for each in every}
+        yield from (SubteamEnv(env, members) for members in kinds.values())
+
+
+def env_for(env: AbstractEnv, team: Team) -> AbstractEnv:
+    """The environment in which the agents of a team are all there are.
+
+    That is the environment itself, or one of some of its agents where the team is smaller. A team that is no part of
+    the environment's is left to those who compare the two and say in what they differ.
+    """
+    fitting = (
+        each
+        for each in subteam_envs(env, team.num_agents)
+        if Team.of(each, team.columns or None).agent_features == team.agent_features
+    )
+    return next(fitting, env)
+
+
+def agents_in_words(env: AbstractEnv) -> str:
+    """How many agents an environment is of: `4 agents`, or `2 of 4 agents` where the others act at random."""
+    inside = f"{env.num_agents} of {env.env.num_agents}" if isinstance(env, SubteamEnv) else env.num_agents
+    return f"{inside} agents"
