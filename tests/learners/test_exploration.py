@@ -23,8 +23,9 @@ def timestep(active=-1, mask=None, num=NUM):
     """The same moment in many environments: which option is active, what may be done."""
     mask = jnp.ones((AGENTS, ACTIONS), bool) if mask is None else jnp.asarray(mask)
     nothing = jnp.zeros(OPTIONS, bool)
-    none, still = jnp.int32(-1), jnp.zeros(AGENTS, jnp.int32)
-    macro = MacroStep(jnp.int32(active), jnp.int32(0), none, still, nothing, nothing, mask)
+    none, still = jnp.full(AGENTS, -1, jnp.int32), jnp.zeros(AGENTS, jnp.int32)
+    active = jnp.broadcast_to(jnp.int32(active), AGENTS)
+    macro = MacroStep(active, still, none, still, nothing, nothing, mask)
     one = dataclasses.replace(restart(jnp.zeros((AGENTS, 1)), mask, 0), macro=macro)
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num, *leaf.shape)), one)
 
@@ -129,7 +130,7 @@ def test_member_of_an_option_that_cannot_be_interrupted_goes_on():
     mask[:2, 3] = True  # two members, and one who is free
     mask[2, :2] = True
     for config, of_actions in ((SHARED, [0.0, 9.0]), (VALUED, [0.0, 9.0, 0.0, 0.0])):
-        action = chosen(config, of_actions, timestep(active=1, mask=mask), 0.0)
+        action = chosen(config, of_actions, timestep(active=[1, 1, -1], mask=mask), 0.0)
         assert (action == [3, 3, 1]).all()
 
 

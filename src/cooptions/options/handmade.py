@@ -44,6 +44,11 @@ class HandmadeOptions(AbstractOptions):
     max_steps: int = eqx.field(static=True)
     epsilon: float = eqx.field(static=True)
 
+    def roles(self, env: AbstractEnv) -> Bool[np.ndarray, "role agent"]:
+        """Agents with the same coordinates take the same part."""
+        has = env.agent_features[:, np.array(self.columns)]
+        return np.array([(has == np.array(row)).all(axis=1) for row in self.agent_features])
+
     def actions(
         self,
         agent_states: Float[Array, "agent feature"],
