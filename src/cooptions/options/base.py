@@ -91,6 +91,10 @@ class AbstractOptions(eqx.Module):
         )
         return np.ones((self.num_agents, env.num_agents), bool)
 
+    def in_env(self, env: AbstractEnv) -> "AbstractOptions":
+        """The same options with the actions of an environment, which may be in another order there."""
+        return self
+
     @property
     def num_options(self) -> int:
         return len(self.options)

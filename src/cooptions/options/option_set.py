@@ -69,6 +69,10 @@ class OptionSet(AbstractOptions):
         )
         return np.array([[row == other for other in here.agent_features] for row in team.agent_features])
 
+    def in_env(self, env: AbstractEnv) -> "OptionSet":
+        """Actions are found by their names."""
+        return dataclasses.replace(self, primitives=Primitives.of(env, self.primitives.names))
+
     def actions(
         self,
         agent_states: Float[Array, "agent feature"],

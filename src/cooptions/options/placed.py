@@ -35,7 +35,7 @@ def placed(options: AbstractOptions, env: AbstractEnv) -> AbstractOptions:
         f"options: {name} is for {options.num_agents} agents of which the environment has none, or too few: their "
         "features differ",
     )
-    return PlacedOptions(options, places, env.num_agents)
+    return PlacedOptions(options.in_env(env), places, env.num_agents)
 
 
 def placements(fits: Bool[np.ndarray, "role agent"]) -> Iterator[Place]:
