@@ -125,19 +125,20 @@ def test_every_agent_of_a_team_knows_what_an_option_is_worth(mixer, recurrent):
         np.testing.assert_allclose(values[:, agent], exact, atol=0.02 * np.abs(exact).max())
 
 
-def two_pairs(mixer, pays):
-    """What the options of two pairs are worth, learned while each pair always follows one: [place, pair, forth or back],
-    as its members' values or as their sum."""
-    choice = ChoiceConfig(valued=True, option_share=1.0, merit_share=0.0, yields=False)
-    values = learned_values(corridor(2, GOAL, pays), replace(CONFIG, mixer=mixer, choice=choice))
-    own = np.stack([values[:, 2 * pair : 2 * pair + 2, 3 + 2 * pair : 5 + 2 * pair] for pair in (0, 1)], axis=1)
+def two_teams(mixer, mates, pays):
+    """What the options of two sub-teams are worth to their members, as learned: [place, team, mate, forth or back]; and
+    exactly."""
+    choice = ChoiceConfig(valued=True, option_share=0.5, merit_share=0.0, yields=False)
+    values = learned_values(corridor(mates, GOAL, pays), replace(CONFIG, mixer=mixer, choice=choice))
+    own = values[..., 3:].reshape(LENGTH, 2, mates, 2, 2)  # [place, team, mate, option's team, forth or back]
     exact = np.concatenate([exact_values(GOAL)[:, 3:], np.zeros((1, 2))])  # nothing is left to gain at the end
-    return own, exact
+    return np.stack([own[:, 0, :, 0], own[:, 1, :, 1]], axis=1), exact
 
 
-def test_sub_teams_side_by_side_learn_what_their_options_are_worth_together():
-    """Values are summed over the team (VDN): those of both pairs' options add up, wherever each pair is."""
-    own, exact = two_pairs("sum", (1.0, 1.0))
+@pytest.mark.parametrize("mates", [1, 2])
+def test_sub_teams_side_by_side_learn_what_their_options_are_worth_together(mates):
+    """Values are summed over the team (VDN): those of both options add up, wherever each sub-team is."""
+    own, exact = two_teams("sum", mates, (1.0, 1.0))
     first, second = own.sum(axis=2).swapaxes(0, 1)
     together = first[:, None, :, None] + second[None, :, None, :]
     expected = exact[:, None, :, None] + exact[None, :, None, :]
@@ -148,7 +149,7 @@ def test_sub_teams_side_by_side_learn_what_their_options_are_worth_together():
 
 def test_what_one_sub_team_does_is_no_concern_of_another():
     """Every agent for itself (IQL): the first pair earns, the second walks in its own corridor for nothing."""
-    own, exact = two_pairs("none", (1.0, 0.0))
+    own, exact = two_teams("none", 2, (1.0, 0.0))
     for member in (0, 1):
         np.testing.assert_allclose(own[:GOAL, 0, member], exact[:GOAL], atol=0.02 * np.abs(exact).max())
 

@@ -128,7 +128,7 @@ def test_options_that_cannot_be_placed_are_refused(make_set):
         MacroEnv(TEAM, make_set(sight="observation", env=PAIR))
     with pytest.raises(ConfigError, match="by x 0 to 6, y 0 to 6, the environment has x 0 to 8, y 0 to 8"):
         MacroEnv(Grid(9, 9, 4), make_set(sight="relation", env=PAIR))
-    with pytest.raises(ConfigError, match="gather is for 4 agents, the environment has 2"):
+    with pytest.raises(ConfigError, match="same x is for 4 agents, the environment has 2"):
         placed(handmade_options(TEAM), PAIR)
     with pytest.raises(ConfigError, match="the first 5 are no multiple of 6 places"):
         placed(GATHER, TEAM).first(5)
