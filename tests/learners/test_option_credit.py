@@ -80,6 +80,26 @@ def test_options_are_worth_less_the_less_a_step_earns_than_without_them():
     assert replace(poor, own=jnp.float32(0.0)).worth == 1  # nobody has earned anything
 
 
+def test_an_option_is_credited_while_it_leads_anybody():
+    """Two options side by side, each of one agent: both are credited, and the reward is owed once."""
+    option = jnp.array([[[0, -1]], [[0, 1]], [[-1, -1]]])  # [time, env, agent]
+    first = jnp.zeros((3, 1), bool)
+    merit = Merit.none(1, (0, 1)).after(option, first, jnp.array([[1.0], [1.0], [0.0]]))
+    assert merit.led.tolist() == [2.0, 1.0]
+    np.testing.assert_allclose(merit.earned, [2.0, 1.0], rtol=1e-6)
+    np.testing.assert_allclose([merit.owed, merit.own], [2.0, 0.0], rtol=1e-6)
+
+
+def test_options_of_one_kind_share_a_record():
+    """Options 0 and 1 are one behaviour of different agents: they have earned together, and are drawn alike."""
+    option = jnp.array([[[0, 1, 2]], [[-1, 1, 2]]])
+    merit = Merit.none(1, (0, 0, 1)).after(option, jnp.zeros((2, 1), bool), jnp.array([[1.0], [0.0]]))
+    assert merit.led.tolist() == [2.0, 2.0], "steps at which it led somebody, however many"
+    np.testing.assert_allclose(merit.weights(0.8), [0.25, 0.25, 0.5], rtol=1e-6)
+    richer = replace(merit, earned=jnp.array([3.0, 1.0]))
+    np.testing.assert_allclose(richer.weights(1.0), [0.375, 0.375, 0.25], rtol=1e-6)
+
+
 def team_in_a_corridor(**choice):
     """A learner that can draw "forth to the reward" and "back to the start", how it begins, and what collects."""
     env = corridor(2, 5)
