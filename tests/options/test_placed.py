@@ -12,6 +12,8 @@ from cooptions.envs.grid import Grid
 from cooptions.envs.rollout import start
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
+from cooptions.learners.exploration import ChoiceConfig
+from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.options.handmade import handmade_options
 from cooptions.options.macro import MacroEnv
 from cooptions.options.placed import PlacedOptions, join, placed, placements
@@ -109,6 +111,20 @@ def test_pairs_gather_side_by_side():
     assert (position[0] == position[2]).all()
     assert (position[1] == position[3]).all()
     assert not (position[0] == position[1]).all()
+
+
+@pytest.mark.parametrize(("valued", "dtype"), [(False, "int8"), (True, "int16")])
+def test_learners_take_hundreds_of_placed_options(valued, dtype):
+    """Replay holds the numbers of actions that have values: of primitives alone, or of all 140 options as well."""
+    learner = QLearner(QConfig(steps=1000, num_envs=4, choice=ChoiceConfig(valued=valued)))
+    small = handmade_options(PAIR, ("gather", "same x", "same y", "spread"))
+    env = MacroEnv(Grid(7, 7, 9), small, foresight=valued)
+    assert env.num_options == 4 * 36
+    state = jax.eval_shape(lambda env: learner.init(env, key=jax.random.key(0)), env)
+    assert state.replay.ticks.action.dtype == dtype
+    assert len(state.merit.led) == 4, "one record for each kind"
+    after, _ = jax.eval_shape(lambda state, env: learner.step(state, env, key=jax.random.key(0)), state, env)
+    assert jax.tree.structure(after) == jax.tree.structure(state)
 
 
 def test_unlike_agents_take_the_part_that_they_are_made_for():
