@@ -40,7 +40,7 @@ def contestant(env: AbstractEnv, options: OptionSet, num_envs: int, num_steps: i
     """Asks options in a batch of environments, once for each step of an update."""
     begun = start(env, num_envs, key=jax.random.key(1))
     seen = jax.vmap(env.agent_states)(begun.state), begun.timestep.observation, begun.timestep.action_mask
-    option = jnp.arange(num_envs) % options.num_options
+    option = jnp.broadcast_to(jnp.arange(num_envs)[:, None] % options.num_options, (num_envs, env.num_agents))
 
     @jax.jit
     def ask(options: OptionSet, option: jax.Array, seen: tuple[jax.Array, ...]) -> jax.Array:

@@ -122,7 +122,7 @@ def test_a_task_with_trained_options_can_be_jitted_and_vmapped(task):
     assert timestep.action_mask.shape == (2, 10)
     state, timestep = jax.jit(task.step)(state, jax.numpy.zeros(2, int), K2)
     states, _ = jax.jit(jax.vmap(task.reset))(jax.random.split(K3, 3))
-    assert states.active.shape == (3,)
+    assert states.active.shape == (3, 2)
 
 
 def test_a_team_is_played_saved_and_loaded(task, teams, tmp_path):

@@ -14,22 +14,25 @@ from cooptions.errors import require
 class MacroStep(eqx.Module):
     """What a learner over joint options is told besides: what was done, and what each option would make of it.
 
-    `action` is what an agent has to learn from: the primitive it executed, be it by its own choice or by an option's,
-    or its vote where that failed. An option is `consistent` where its whole team would have done just what was done,
-    and `continues` where it would go on from here. `choices` are the actions of an agent that is free to choose: an
-    active option narrows the time step's `action_mask`, but a state is worth its best choice all the same.
+    Several options may run at once, with different members: `active`, `age` and `option` say of each agent which one it
+    follows. `action` is what an agent has to learn from: the primitive it executed, be it by its own choice or by an
+    option's, or its vote where that failed. An option is `consistent` where all its members did just what it would have
+    had them do, and `continues` where it would go on from here. `choices` are the actions of an agent that is free to
+    choose: an active option narrows the time step's `action_mask`, but a state is worth its best choice all the same.
     """
 
-    active: Int[Array, ""]
-    """The option that is being executed and goes on from here; -1 for none."""
-    age: Int[Array, ""]
+    active: Int[Array, " agent"]
+    """The option that each agent is executing and that goes on from here; -1 for none."""
+    age: Int[Array, " agent"]
     """Steps since it began."""
-    option: Int[Array, ""]
-    """The option that led this step, be it its last or not; -1 for none."""
+    option: Int[Array, " agent"]
+    """The option that led each agent in this step, be it its last or not; -1 for none."""
     action: Int[Array, " agent"]
     consistent: Bool[Array, " option"]
     continues: Bool[Array, " option"]
     choices: Bool[Array, "agent action"]
+    most_at_once: int = eqx.field(static=True, default=1)
+    """How many options can run at once."""
 
 
 class TimeStep(eqx.Module):

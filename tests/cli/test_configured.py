@@ -71,6 +71,7 @@ def test_flags_of_a_part_follow_its_name():
         (["--steps", "3", "4"], "--steps takes one value, not '3 4'"),
         (["--method", "iql+hti"], "method: unknown 'iql\\+hti'"),
         (["--learning.macro.keep", "some"], "learning.macro.keep must be one of none, majority, all"),
+        (["--learning.macro.start", "some"], "learning.macro.start must be one of threshold, majority, all"),
         (["--learning.macro", "3"], "unknown flag --learning.macro"),
     ],
 )

@@ -2,13 +2,14 @@
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from cooptions.errors import ConfigError
-from cooptions.learners.exploration import ChoiceConfig, choose, draw_together
+from cooptions.learners.exploration import ChoiceConfig, choose, draw_together, follow
 from cooptions.types import MacroStep, restart
 
 KEY = jax.random.key(0)
@@ -23,8 +24,9 @@ def timestep(active=-1, mask=None, num=NUM):
     """The same moment in many environments: which option is active, what may be done."""
     mask = jnp.ones((AGENTS, ACTIONS), bool) if mask is None else jnp.asarray(mask)
     nothing = jnp.zeros(OPTIONS, bool)
-    none, still = jnp.int32(-1), jnp.zeros(AGENTS, jnp.int32)
-    macro = MacroStep(jnp.int32(active), jnp.int32(0), none, still, nothing, nothing, mask)
+    none, still = jnp.full(AGENTS, -1, jnp.int32), jnp.zeros(AGENTS, jnp.int32)
+    active = jnp.broadcast_to(jnp.int32(active), AGENTS)
+    macro = MacroStep(active, still, none, still, nothing, nothing, mask)
     one = dataclasses.replace(restart(jnp.zeros((AGENTS, 1)), mask, 0), macro=macro)
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num, *leaf.shape)), one)
 
@@ -129,7 +131,7 @@ def test_member_of_an_option_that_cannot_be_interrupted_goes_on():
     mask[:2, 3] = True  # two members, and one who is free
     mask[2, :2] = True
     for config, of_actions in ((SHARED, [0.0, 9.0]), (VALUED, [0.0, 9.0, 0.0, 0.0])):
-        action = chosen(config, of_actions, timestep(active=1, mask=mask), 0.0)
+        action = chosen(config, of_actions, timestep(active=[1, 1, -1], mask=mask), 0.0)
         assert (action == [3, 3, 1]).all()
 
 
@@ -150,3 +152,67 @@ def test_wrong_values_name_the_field():
         ChoiceConfig(merit_share=-0.5)
     with pytest.raises(ConfigError, match="choice.patience must not be negative"):
         ChoiceConfig(patience=-0.1)
+
+
+# Options of sub-teams: four agents, two pairs side by side, a pair between them, and the whole team.
+
+MEMBERS = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [0, 1, 1, 0], [1, 1, 1, 1]], bool)
+
+
+def crowd(active=(-1, -1, -1, -1), num=2000):
+    """The same moment in many environments, in which free agents may do a primitive or vote as they are members."""
+    members, busy = MEMBERS.T, np.array(active) >= 0
+    possible = members & ~(MEMBERS & busy).any(axis=1)
+    mask = np.concatenate([np.ones((4, PRIMITIVES), bool), possible], axis=1)
+    going_on = np.arange(PRIMITIVES + 4) == PRIMITIVES + np.array(active)[:, None]
+    mask = jnp.asarray(np.where(busy[:, None], going_on, mask))
+    choices = jnp.asarray(np.concatenate([np.ones((4, PRIMITIVES), bool), members], axis=1))
+    zeros, nothing = jnp.zeros(4, jnp.int32), jnp.zeros(4, bool)
+    macro = MacroStep(jnp.array(active), zeros, zeros - 1, zeros, nothing, nothing, choices, most_at_once=2)
+    one = dataclasses.replace(restart(jnp.zeros((4, 1)), mask, 0), macro=macro)
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (num, *leaf.shape)), one)
+
+
+def drawn(now, weights=None, chance=1.0):
+    """The different partitions that were drawn, as options (-1 for a primitive), and how often."""
+    still = jnp.zeros(now.action_mask.shape[:2], jnp.int32)
+    weights = None if weights is None else jnp.array(weights)
+    action = np.asarray(draw_together(now, still, chance, key=KEY, weights=weights))
+    rows, counts = np.unique(np.maximum(action - PRIMITIVES, -1), axis=0, return_counts=True)
+    return {tuple(row): count / len(action) for row, count in zip(rows.tolist(), counts, strict=True)}
+
+
+def test_a_team_draws_options_until_none_fits():
+    """One at random, then another one of free agents: after the first pair there is only the second."""
+    assert drawn(crowd()) == {
+        (0, 0, 1, 1): pytest.approx(0.5, abs=0.04),
+        (-1, 2, 2, -1): pytest.approx(0.25, abs=0.04),
+        (3, 3, 3, 3): pytest.approx(0.25, abs=0.04),
+    }
+
+
+def test_options_are_drawn_by_weight_among_those_that_fit():
+    assert drawn(crowd(), [0.1, 0.0, 0.5, 0.4]) == {
+        (0, 0, -1, -1): pytest.approx(0.1, abs=0.03),  # the other pair has no weight
+        (-1, 2, 2, -1): pytest.approx(0.5, abs=0.04),
+        (3, 3, 3, 3): pytest.approx(0.4, abs=0.04),
+    }
+
+
+def test_the_chance_is_that_of_a_whole_partition():
+    found = drawn(crowd(), [0.5, 0.5, 0.0, 0.0], chance=0.3)
+    assert found == {(0, 0, 1, 1): pytest.approx(0.3, abs=0.04), (-1, -1, -1, -1): pytest.approx(0.7, abs=0.04)}
+
+
+def test_agents_that_are_free_draw_while_others_are_busy():
+    assert drawn(crowd((0, 0, -1, -1))) == {(-1, -1, 1, 1): 1.0}
+    assert drawn(crowd((-1, 2, 2, -1))) == {(-1, -1, -1, -1): 1.0}
+    followed = follow(crowd((0, 0, -1, -1)), jnp.ones((2000, 4), jnp.int32))
+    assert (followed == jnp.array([PRIMITIVES, PRIMITIVES, 1, 1])).all(), "who is led votes for its own option"
+
+
+def test_options_that_may_be_interrupted_are_not_drawn_over():
+    """Where members may vote for anything, those that follow an option are busy all the same."""
+    now = crowd((0, 0, -1, -1))
+    now = eqx.tree_at(lambda t: t.action_mask, now, now.macro.choices)
+    assert drawn(now) == {(-1, -1, 1, 1): 1.0}

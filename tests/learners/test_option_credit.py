@@ -17,8 +17,8 @@ def record(active, reward, first=(), merit=None):
     """The record of two options after a rollout of one environment."""
     ticks = len(active)
     begins = jnp.isin(jnp.arange(ticks), jnp.array(first, int))
-    merit = merit or Merit.none(1, 2)
-    return merit.after(jnp.array(active)[:, None], begins[:, None], jnp.array(reward, jnp.float32)[:, None])
+    merit = merit or Merit.none(1, (0, 1))
+    return merit.after(jnp.array(active)[:, None, None], begins[:, None], jnp.array(reward, jnp.float32)[:, None])
 
 
 def test_reward_counts_for_the_option_that_leads_and_less_and_less_after_it():
@@ -46,8 +46,8 @@ def test_a_rollout_goes_on_where_the_last_one_ended():
 
 
 def test_weights_are_alike_until_something_is_earned_and_then_go_by_what_a_step_earns():
-    np.testing.assert_allclose(Merit.none(1, 2).weights(0.8), [0.5, 0.5])
-    merit = replace(Merit.none(1, 2), earned=jnp.array([3.0, 1.0]), led=jnp.array([PATIENCE, PATIENCE]))
+    np.testing.assert_allclose(Merit.none(1, (0, 1)).weights(0.8), [0.5, 0.5])
+    merit = replace(Merit.none(1, (0, 1)), earned=jnp.array([3.0, 1.0]), led=jnp.array([PATIENCE, PATIENCE]))
     np.testing.assert_allclose(merit.weights(0.8), [0.1 + 0.8 * 0.75, 0.1 + 0.8 * 0.25], rtol=1e-6)
     lazy = replace(merit, earned=jnp.array([3.0, 3.0]), led=jnp.array([0.0, 2 * PATIENCE]))
     np.testing.assert_allclose(lazy.weights(1.0), [0.75, 0.25], rtol=1e-6)
@@ -67,7 +67,7 @@ def test_a_reward_is_shared_between_options_and_the_team_by_itself_once():
 
 
 def test_options_are_worth_less_the_less_a_step_earns_than_without_them():
-    fresh = Merit.none(1, 2)
+    fresh = Merit.none(1, (0, 1))
     assert fresh.worth == 1
     lucky = replace(fresh, own=jnp.float32(10.0), alone=jnp.float32(100.0))
     np.testing.assert_allclose(lucky.worth, 1.0, rtol=1e-6)  # nothing is known of options
@@ -78,6 +78,26 @@ def test_options_are_worth_less_the_less_a_step_earns_than_without_them():
     np.testing.assert_allclose(half.worth, (3 * 0.5 + 1) / 4, rtol=1e-6)
     assert replace(poor, owed=jnp.float32(4 * GRACE)).worth == 1  # never more than `option_share` says
     assert replace(poor, own=jnp.float32(0.0)).worth == 1  # nobody has earned anything
+
+
+def test_an_option_is_credited_while_it_leads_anybody():
+    """Two options side by side, each of one agent: both are credited, and the reward is owed once."""
+    option = jnp.array([[[0, -1]], [[0, 1]], [[-1, -1]]])  # [time, env, agent]
+    first = jnp.zeros((3, 1), bool)
+    merit = Merit.none(1, (0, 1)).after(option, first, jnp.array([[1.0], [1.0], [0.0]]))
+    assert merit.led.tolist() == [2.0, 1.0]
+    np.testing.assert_allclose(merit.earned, [2.0, 1.0], rtol=1e-6)
+    np.testing.assert_allclose([merit.owed, merit.own], [2.0, 0.0], rtol=1e-6)
+
+
+def test_options_of_one_kind_share_a_record():
+    """Options 0 and 1 are one behaviour of different agents: they have earned together, and are drawn alike."""
+    option = jnp.array([[[0, 1, 2]], [[-1, 1, 2]]])
+    merit = Merit.none(1, (0, 0, 1)).after(option, jnp.zeros((2, 1), bool), jnp.array([[1.0], [0.0]]))
+    assert merit.led.tolist() == [2.0, 2.0], "steps at which it led somebody, however many"
+    np.testing.assert_allclose(merit.weights(0.8), [0.25, 0.25, 0.5], rtol=1e-6)
+    richer = replace(merit, earned=jnp.array([3.0, 1.0]))
+    np.testing.assert_allclose(richer.weights(1.0), [0.375, 0.375, 0.25], rtol=1e-6)
 
 
 def team_in_a_corridor(**choice):

@@ -1,4 +1,4 @@
-"""The rules of joint options as truth tables, and the environment they make."""
+"""The environment that joint options make."""
 
 import equinox as eqx
 import jax
@@ -14,16 +14,7 @@ from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.options.base import AbstractOptions, Option
-from cooptions.options.macro import (
-    MacroEnv,
-    SmdpEnv,
-    ballots,
-    consistent,
-    elect,
-    rule,
-    share,
-    votes_to_go_on,
-)
+from cooptions.options.macro import MacroEnv, SmdpEnv, share
 
 STILL, UP, DOWN, LEFT, RIGHT, END = range(6)  # the primitives of the grid, then "terminate"
 A, B = 5, 6  # votes for the first and the second option
@@ -81,77 +72,6 @@ def play(env, places, *actions):
     return [jax.tree.map(lambda leaf, time=time: leaf[time], outcomes) for time in range(len(actions))]
 
 
-# The rules
-
-
-ALL = [[True, True, True], [True, True, True]]
-PAIRS = [[True, True, False], [False, True, True]]
-
-
-@pytest.mark.parametrize(
-    ("action", "members", "thresholds", "elected"),
-    [
-        ([A, A, A], ALL, [3, 3], 0),  # all agree
-        ([B, B, B], ALL, [3, 3], 1),
-        ([A, A, B], ALL, [3, 3], -1),  # one differs
-        ([A, A, STILL], ALL, [3, 3], -1),  # one prefers a primitive
-        ([UP, DOWN, LEFT], ALL, [3, 3], -1),  # primitives
-        ([A, A, B], ALL, [2, 2], 0),  # a majority is enough
-        ([B, A, B], ALL, [2, 2], 1),
-        ([A, B, B], ALL, [1, 1], 0),  # both have enough: the first
-        ([A, A, UP], PAIRS, [2, 2], 0),  # sub-teams
-        ([UP, B, B], PAIRS, [2, 2], 1),
-        ([A, B, B], PAIRS, [2, 2], 1),
-        ([A, UP, A], PAIRS, [2, 2], -1),  # the third has no say in the first option
-        ([UP, UP, A], PAIRS, [1, 1], -1),
-        ([A, UP, B], PAIRS, [1, 1], 0),
-    ],
-)
-def test_votes(action, members, thresholds, elected):
-    votes = ballots(jnp.array(action), np.array(members), 5)
-    assert elect(votes, np.array(thresholds)) == elected
-
-
-@pytest.mark.parametrize(
-    ("keep", "needed"),
-    [("none", [0, 0, 0, 0]), ("majority", [1, 1, 2, 2]), ("all", [1, 2, 3, 4])],
-)
-def test_votes_to_go_on(keep, needed):
-    members = np.tri(4, dtype=bool)  # of one to four members
-    assert votes_to_go_on(members, keep).tolist() == needed
-
-
-@pytest.mark.parametrize(
-    ("keep", "action", "option", "goes_on"),
-    [
-        ("none", [UP, UP, UP], 0, True),
-        ("none", [B, B, B], 0, True),
-        ("majority", [A, A, UP], 0, True),
-        ("majority", [A, UP, UP], -1, False),
-        ("majority", [B, B, B], 1, False),  # interrupted, and the next one starts at once
-        ("all", [A, A, A], 0, True),
-        ("all", [A, A, UP], -1, False),  # any agent interrupts
-    ],
-)
-def test_interruption(keep, action, option, goes_on):
-    votes = ballots(jnp.array(action), np.array(ALL), 5)
-    given = rule(jnp.int32(0), votes, np.array([3, 3]), votes_to_go_on(np.array(ALL), keep))
-    assert (int(given[0]), bool(given[1])) == (option, goes_on)
-
-
-def test_nothing_goes_on_where_nothing_is_active():
-    votes = ballots(jnp.array([UP, UP, UP]), np.array(ALL), 5)
-    option, goes_on = rule(jnp.int32(-1), votes, np.array([3, 3]), votes_to_go_on(np.array(ALL), "none"))
-    assert option == -1
-    assert not goes_on
-
-
-def test_consistent_is_asked_of_members_alone():
-    planned = jnp.array([[UP, UP, UP], [UP, LEFT, UP]])
-    assert consistent(jnp.array([UP, UP, UP]), planned, np.array(ALL)).tolist() == [True, False]
-    assert consistent(jnp.array([DOWN, LEFT, UP]), planned, np.array(PAIRS)).tolist() == [False, True]
-
-
 def test_shared_observations_begin_with_ones_own():
     shared = share(jnp.array([[1, 2], [3, 4], [5, 6]]))
     assert shared.tolist() == [[1, 2, 3, 4, 5, 6], [3, 4, 1, 2, 5, 6], [5, 6, 1, 2, 3, 4]]
@@ -171,8 +91,8 @@ def test_members_follow_from_the_very_step_of_the_vote():
     (first, timestep), (second, _) = play(env, MIDDLE, [A, A], [A, A])
     assert places(first) == [[5, 4], [3, 4]]
     assert places(second) == [[6, 4], [2, 4]]
-    assert (timestep.macro.active, timestep.macro.age) == (0, 1)
-    assert (second.active, second.age) == (0, 2)
+    assert (timestep.macro.active.tolist(), timestep.macro.age.tolist()) == ([0, 0], [1, 1])
+    assert (second.active.tolist(), second.age.tolist()) == ([0, 0], [2, 2])
 
 
 @pytest.mark.parametrize(
@@ -234,6 +154,68 @@ def test_executing_agents_act_at_random_with_epsilon():
     assert (state.inner.position == jnp.array([[0, 0], [4, 3]])).all()  # nobody is disturbed in its own choice
 
 
+# Side by side
+
+PAIR_AB = (Option("A", (True, True, False, False), 2), Option("B", (False, False, True, True), 2))
+LINE = [[4, 4]] * 4
+
+
+def pairs(a=(DOWN, UP), b=(LEFT, RIGHT), **settings):
+    """Four agents, of which the first two can follow A and the last two B."""
+    return macro_env([[*a, STILL, STILL], [STILL, STILL, *b]], PAIR_AB, **settings)
+
+
+def test_sub_teams_follow_options_side_by_side():
+    (_, first), (state, timestep) = play(pairs(), LINE, [A, A, RIGHT, B], [A, A, B, B])
+    assert first.macro.active.tolist() == [0, 0, -1, -1]
+    assert timestep.macro.active.tolist() == timestep.macro.option.tolist() == [0, 0, 1, 1]
+    assert timestep.macro.age.tolist() == [2, 2, 1, 1]
+    assert places(state) == [[6, 4], [2, 4], [4, 4], [4, 5]]  # the third had moved by itself
+    assert timestep.macro.most_at_once == 2
+
+
+def test_each_option_ends_for_its_own_members():
+    _, (_, timestep) = play(pairs(a=(END, END)), LINE, [UP, UP, B, B], [A, A, B, B])
+    assert timestep.macro.option.tolist() == [0, 0, 1, 1]
+    assert timestep.macro.active.tolist() == [-1, -1, 1, 1]
+    assert timestep.macro.age.tolist() == [0, 0, 2, 2]
+    _, (_, timestep) = play(pairs(max_steps=2), LINE, [UP, UP, B, B], [A, A, B, B])
+    assert timestep.macro.active.tolist() == [0, 0, -1, -1]
+
+
+def test_each_option_is_interrupted_by_its_own_members():
+    _, (state, timestep) = play(pairs(keep="all"), LINE, [A, A, B, B], [A, A, B, UP])
+    assert timestep.macro.active.tolist() == [0, 0, -1, -1]
+    assert places(state) == [[6, 4], [2, 4], [4, 3], [3, 5]]
+
+
+@pytest.mark.parametrize("keep", ["none", "all"])
+def test_masks_while_one_sub_team_is_busy(keep):
+    options = (*PAIR_AB, Option("C", (True, True, True, True), 4))
+    rows = [[DOWN, UP, STILL, STILL], [STILL, STILL, LEFT, RIGHT], [UP] * 4]
+    ((_, timestep),) = play(macro_env(rows, options, keep=keep), LINE, [A, A, STILL, STILL])
+    busy, free = timestep.action_mask[:2], timestep.action_mask[2:]
+    assert free[:, :5].all()
+    if keep == "none":
+        assert busy[:, 5:].tolist() == [[True, False, False]] * 2
+        assert not busy[:, :5].any()
+        assert free[:, 5:].tolist() == [[False, True, False]] * 2  # C needs agents that are busy
+    else:
+        assert busy[:, 5:].tolist() == [[True, False, True]] * 2
+        assert free[:, 5:].tolist() == [[False, True, True]] * 2
+
+
+@pytest.mark.parametrize(
+    ("start", "follow"), [("threshold", [0, 0, -1]), ("majority", [0, 0, -1]), ("all", [-1, -1, -1])]
+)
+def test_votes_that_start_an_option_can_be_set_for_all(start, follow):
+    env = macro_env([[DOWN, UP, STILL]], (Option("A", (True, True, False), 1),), start=start)
+    ((_, timestep),) = play(env, [[4, 4]] * 3, [A, LEFT, LEFT])
+    assert timestep.macro.active.tolist() == follow
+    ((_, timestep),) = play(env, [[4, 4]] * 3, [A, A, LEFT])
+    assert timestep.macro.active.tolist() == [0, 0, -1]
+
+
 # The end of an option
 
 ENDS_AT_6 = np.where(np.arange(9)[:, None, None] >= 6, END, np.array([[[DOWN, UP]]]))
@@ -253,10 +235,9 @@ ONE_ENDS = [[DOWN, END]]
 )
 def test_termination(rows, fields, active):
     outcomes = play(macro_env(rows, **fields), MIDDLE, [A, A], [A, A])
-    assert [int(timestep.macro.active) for _, timestep in outcomes] == active
-    assert [int(timestep.macro.age) for _, timestep in outcomes] == [
-        k + 1 if a >= 0 else 0 for k, a in enumerate(active)
-    ]
+    assert [timestep.macro.active.tolist() for _, timestep in outcomes] == [[a, a] for a in active]
+    ages = [k + 1 if a >= 0 else 0 for k, a in enumerate(active)]
+    assert [timestep.macro.age.tolist() for _, timestep in outcomes] == [[age, age] for age in ages]
 
 
 def test_one_who_terminates_alone_stands_still():
@@ -268,7 +249,7 @@ def test_one_who_terminates_alone_stands_still():
 def test_sub_teams_end_without_asking_others():
     env = macro_env([[END, END, UP]], (Option("A", (True, True, False), 2),))
     ((_, timestep),) = play(env, [[4, 4]] * 3, [A, A, STILL])
-    assert timestep.macro.active == -1
+    assert timestep.macro.active.tolist() == [-1] * 3
 
 
 # Interruption in the environment
@@ -289,7 +270,7 @@ def test_interrupted_steps_are_votes(keep, action, moved, active, age):
     env = macro_env([[DOWN, UP], [LEFT, RIGHT]], keep=keep)
     _, (state, timestep) = play(env, MIDDLE, [A, A], action)
     assert places(state) == moved
-    assert (timestep.macro.active, timestep.macro.age) == (active, age)
+    assert (timestep.macro.active.tolist(), timestep.macro.age.tolist()) == ([active] * 2, [age] * 2)
 
 
 @pytest.mark.parametrize("keep", ["none", "majority", "all"])
@@ -313,7 +294,7 @@ def test_an_option_can_be_kept_to_acting_states():
     assert timestep.macro.action.tolist() == [A, A]
     assert timestep.action_mask[:, 5:].tolist() == [[False, True], [False, True]]
     ((_, timestep),) = play(acting, MIDDLE, [B, B])
-    assert timestep.macro.active == 1
+    assert timestep.macro.active.tolist() == [1, 1]
 
 
 # What a learner is told
@@ -355,7 +336,8 @@ def test_nothing_continues_after_the_end():
 
 def test_the_first_time_step_tells_nothing():
     macro = jax.tree.map(np.asarray, jax.jit(lambda env: env.reset(KEY))(macro_env([[DOWN, UP]]))[1].macro)
-    assert (macro.active, macro.age, macro.action.tolist()) == (-1, 0, [STILL, STILL])
+    assert (macro.active.tolist(), macro.age.tolist()) == ([-1, -1], [0, 0])
+    assert macro.action.tolist() == [STILL, STILL]
     assert not macro.consistent.any()
     assert not macro.continues.any()
 
@@ -402,13 +384,17 @@ def test_teams_can_share_what_they_see():
     ("scenario", "settings", "message"),
     [
         ("overcooked-cramped_room", {"observe": "team"}, 'observe: "team" needs vector observations'),
-        ("grid-5x5-3p", {}, "options: A is for 2 agents, the environment has 3"),
         ("grid-5x5-2p", {"foresight": False, "initiation": "acting"}, 'foresight: initiation "acting" asks every'),
     ],
 )
 def test_wrong_settings_are_named(scenario, settings, message):
     with pytest.raises(ConfigError, match=message):
         MacroEnv(make_env(scenario), scripted([[STILL, STILL]]), **settings)
+
+
+def test_options_for_more_agents_than_there_are_are_refused():
+    with pytest.raises(ConfigError, match="options: A is for 3 agents, the environment has 2"):
+        MacroEnv(Grid(5, 5, 2), scripted([[STILL] * 3]))
 
 
 def test_every_seed_may_have_its_own_options():
@@ -430,7 +416,7 @@ def test_without_foresight_the_same_happens(keep):
     settings = {"max_steps": 4, "time_limit": 300, "keep": keep}
     ran = [run(macro_env(table, foresight=each, **settings), jnp.array(MIDDLE), actions) for each in (True, False)]
     (asked, foreseen), (state, timestep) = ran
-    assert len(set(timestep.macro.age.tolist())) > 3, "options must have started and gone on"
+    assert len(set(timestep.macro.age[:, 0].tolist())) > 3, "options must have started and gone on"
     assert foreseen.macro.consistent.any()
     assert not timestep.macro.consistent.any()
     assert not timestep.macro.continues.any()

@@ -135,7 +135,7 @@ def test_smdp_steps_have_the_values_of_value_iteration(limit):
         row, column = PLACES.index(place), CHOICES.tolist().index(list(choice))
         assert values[row, column] == pytest.approx(value, abs=1e-5)
         assert timestep.macro.action[row, column].tolist() == list(choice)
-    lengths = timestep.macro.age[:, CHOICES.tolist().index([3, 3])]
+    lengths = timestep.macro.age[..., 0][:, CHOICES.tolist().index([3, 3])]
     assert lengths[PLACES.index((0, 1))] == min(limit, 3)
     assert (timestep.macro.active == -1).all()
 

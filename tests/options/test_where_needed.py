@@ -28,7 +28,7 @@ def test_a_batch_has_the_answers_that_were_needed(num):
     matrix, vectors = inputs()
     needed = jax.random.permutation(jax.random.key(1), jnp.arange(SIZE) < num)
     answers = jax.jit(jax.vmap(lambda needed, vector: where_needed(product, matrix, needed, vector)))(needed, vectors)
-    np.testing.assert_allclose(answers, jax.vmap(plain, (None, 0, 0))(matrix, needed, vectors), rtol=1e-6)
+    np.testing.assert_allclose(answers, jax.vmap(plain, (None, 0, 0))(matrix, needed, vectors), rtol=1e-5, atol=1e-6)
 
 
 def test_seeds_around_a_batch_have_their_own():
@@ -39,21 +39,21 @@ def test_seeds_around_a_batch_have_their_own():
         return jax.vmap(lambda needed, vector: where_needed(product, matrix, needed, vector))(needed, vectors)
 
     expected = jax.vmap(jax.vmap(plain, (None, 0, 0)))(matrices, needed, vectors)
-    np.testing.assert_allclose(jax.jit(jax.vmap(of_seed))(matrices, needed, vectors), expected, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jax.vmap(of_seed))(matrices, needed, vectors), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_members_that_share_nothing_are_worked_out_side_by_side():
     matrices, vectors = inputs(5)
     needed = jnp.arange(5) % 2 == 0
     answers = jax.vmap(lambda *args: where_needed(product, *args))(matrices, needed, vectors[:, 0])
-    np.testing.assert_allclose(answers, jax.vmap(plain)(matrices, needed, vectors[:, 0]), rtol=1e-6)
+    np.testing.assert_allclose(answers, jax.vmap(plain)(matrices, needed, vectors[:, 0]), rtol=1e-5, atol=1e-6)
 
 
 def test_what_all_entries_have_in_common_may_have_no_axis():
     matrix, vectors = inputs()
     needed = jnp.arange(SIZE) % 3 == 0
     answers = jax.vmap(lambda needed: where_needed(product, matrix, needed, vectors[0]))(needed)
-    np.testing.assert_allclose(answers, needed[:, None] * (matrix @ vectors[0]), rtol=1e-6)
+    np.testing.assert_allclose(answers, needed[:, None] * (matrix @ vectors[0]), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("num", "expected"), [(0, 0), (CHUNK, CHUNK), (CHUNK + 1, 2 * CHUNK)])
@@ -73,5 +73,19 @@ def test_on_a_gpu_all_are_worked_out(monkeypatch):
     matrix, vectors = inputs()
     needed = jnp.arange(SIZE) % 3 == 0
     asked = jax.vmap(lambda needed, vector: where_needed(product, matrix, needed, vector))
-    np.testing.assert_allclose(asked(needed, vectors), needed[:, None] * (vectors @ matrix.T), rtol=1e-6)
+    np.testing.assert_allclose(asked(needed, vectors), needed[:, None] * (vectors @ matrix.T), rtol=1e-5, atol=1e-6)
     assert "while" not in str(jax.make_jaxpr(asked)(needed, vectors))
+
+
+def test_batches_of_batches_are_worked_out_as_one():
+    """Few of many environments' agents: no more than a chunk, though they are spread over the environments."""
+    calls = []
+
+    def counted(_, number):
+        return jax.pure_callback(lambda x: calls.append(1) or x, number, number, vmap_method="sequential")
+
+    needed = jnp.zeros((CHUNK, 3), bool).at[:, 1].set(True)
+    numbers = jnp.arange(1, 3 * CHUNK + 1).reshape(CHUNK, 3)
+    answers = jax.vmap(jax.vmap(lambda needed, x: where_needed(counted, (), needed, x)))(needed, numbers)
+    np.testing.assert_array_equal(answers, jnp.where(needed, numbers, 0))
+    assert len(calls) == CHUNK

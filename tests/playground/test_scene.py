@@ -96,7 +96,7 @@ def test_the_episode_of_a_team_is_told_step_by_step(library):
     episode = scene.episode(1)
     steps = episode["steps"]
     assert len(steps) <= 21
-    assert set(steps[0]) == {"states", "option", "votes", "actions", "reward"}
+    assert set(steps[0]) == {"states", "options", "votes", "actions", "reward"}
     assert set(steps[-1]) == {"states"}
     assert len(episode["scenery"]["apples"]) == len(steps)
     names = {option["name"] for option in scene.describe()["options"]}

@@ -17,13 +17,14 @@ from tiny_sets import random_tree, tiny_option_set
 import cooptions as co
 from cooptions.envs.grid import Grid
 from cooptions.errors import ArtifactError, ConfigError
+from cooptions.learners.exploration import ChoiceConfig
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.ppo import PpoConfig
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.handmade import handmade_options
 from cooptions.options.sharing.sealed import format_manifest
 from cooptions.options.sharing.storage import OPTION_SETS, option_set_files
-from cooptions.runs.team import LearnedTeam
+from cooptions.runs.team import LearnedTeam, episode_captions
 from cooptions.runs.team_storage import FORMAT
 from cooptions.scores.statistics import Scores
 
@@ -119,6 +120,23 @@ def test_options_of_ones_own_are_given_with_the_task(teams, env, tmp_path):
     assert_same(co.load_team(tmp_path / "team", teams["given"].env), teams["given"])
     assert "the folder does not say how its task is made: give it as env" in refused(tmp_path / "team")
     assert "give the task with its options as env" in refused(tmp_path / "team", env)
+
+
+def test_a_team_with_options_of_sub_teams_is_kept_and_told_step_by_step(env, tmp_path):
+    """Its options are given with the task. Of each step it is told which option led which agent."""
+    task = co.MacroEnv(co.make_env("grid-5x5-4p,task=meet,time_limit=12"), handmade_options(env, ("gather", "spread")))
+    team = untrained(task, replace(IQL, choice=ChoiceConfig(valued=True, evaluated=True)))
+    team.save(tmp_path / "team")
+    assert_same(co.load_team(tmp_path / "team", task), team)
+    pairs = np.zeros(task.num_actions, bool)
+    pairs[[task.action_names.index(f"option gather of {pair}") for pair in ("1,2", "3,4")]] = True
+    liked = jax.tree.map(lambda leaf: 0.0 * leaf, team.policy)
+    liked = eqx.tree_at(lambda n: n.head.biases[-1], liked, np.tile(pairs.astype(np.float32), (4, 1)))
+    episode = replace(team, policy=liked).play()
+    assert episode.options[0] == ("gather of 1,2", "gather of 1,2", "gather of 3,4", "gather of 3,4")
+    assert episode_captions(episode)[1].startswith(
+        f"step 1/{len(episode.rewards)}   gather of 1,2, gather of 3,4   rew"
+    )
 
 
 def test_a_team_without_a_scenario_is_given_its_environment(teams, env, tmp_path):
@@ -283,6 +301,7 @@ HOSTILE = {
     "no options": (told("options", value=None), "no file of a team"),
     "options that are text": (told("options", value="handmade"), "options must have the fields"),
     "unknown rules": (told("options", "keep", value="never"), "options.keep must be one of"),
+    "unknown votes": (told("options", "start", value="never"), "options.start must be one of"),
     "a fingerprint of another": (told("environment", "num_agents", value=3), "num_agents is 3 there, 2 here"),
     "no fingerprint": (told("environment", value={}), "made for another environment"),
     "a fingerprint that nests": (written("team.json", b'{"a":' * 20 + b"1" + b"}" * 20), "nests deeper than 16"),

@@ -116,6 +116,16 @@ class AbstractEnv(abc.ABC, Generic[State]):
         return 0
 
     @property
+    def option_members(self) -> np.ndarray:
+        """Bool[option, agent]: who takes part in which of them."""
+        return np.ones((self.num_options, self.num_agents), bool)
+
+    @property
+    def option_kinds(self) -> tuple[int, ...]:
+        """Which of them are the same behaviour, of different agents: they have the same number, counted from 0."""
+        return tuple(range(self.num_options))
+
+    @property
     def shaping_horizon(self) -> int:
         """Steps of training over which `shaped_reward` fades from full to nothing; 0 leaves it out."""
         return 0

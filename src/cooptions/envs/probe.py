@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.envs.base import FAMILIES, AbstractEnv
-from cooptions.types import Feature, TimeStep
+from cooptions.types import Feature, TimeStep, restart
 
 Cue = Literal[-1, 1]
 
@@ -242,6 +242,65 @@ class Recall(AbstractProbe):
 
     def _reward(self, state: ProbeState, action: Int[Array, " agent"]) -> Float[Array, ""]:
         return _all_play(_bit(state), action) * (state.time == 2)
+
+
+class Walkers(eqx.Module):
+    """Where each sub-team is in its corridor, and the clock."""
+
+    place: Int[Array, " team"]
+    time: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class Corridors(AbstractEnv[Walkers]):
+    """Sub-teams that walk side by side, each in a corridor of its own: one step where all its members agree, else none.
+
+    Each step costs a sub-team 0.1 until it reaches the end, which pays 1; the episode ends once all are there, or is
+    cut after 30 steps. A sub-team earns what it would alone, and so values are sums over sub-teams. Fails when one
+    sub-team's option is taken for another's.
+    """
+
+    pays: tuple[float, ...] = (1.0,)
+    """The weight of each sub-team's rewards."""
+    mates: int = 1
+    """Agents of a sub-team; those of the first come first."""
+    length: int = 6
+    num_actions: int = 3
+    noop: int = 0
+    score_names: tuple[str, ...] = ("steps",)
+
+    @property
+    def num_agents(self) -> int:
+        return self.mates * len(self.pays)
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        return (Feature.coordinate("x", self.length),)
+
+    def reset(self, key: PRNGKeyArray) -> tuple[Walkers, TimeStep]:
+        state = Walkers(jax.random.randint(key, (len(self.pays),), 0, self.length - 1), jnp.int32(0))
+        return state, restart(self._shown(state), jnp.ones((self.num_agents, self.num_actions), bool), num_scores=1)
+
+    def step(self, state: Walkers, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[Walkers, TimeStep]:
+        by_team, end = action.reshape(-1, self.mates), self.length - 1
+        agree = jnp.all(by_team == by_team[:, :1], axis=1) & (state.place != end)
+        place = jnp.clip(state.place + jnp.where(agree, jnp.array([0, -1, 1])[by_team[:, 0]], 0), 0, end)
+        earned = jnp.where(state.place == end, 0.0, jnp.where(place == end, 1.0, -0.1))
+        state, over = Walkers(place, state.time + 1), jnp.all(place == end)
+        return state, TimeStep(
+            observation=self._shown(state),
+            action_mask=jnp.ones((self.num_agents, self.num_actions), bool),
+            reward=jnp.sum(earned * jnp.array(self.pays)),
+            discount=1.0 - over,
+            last=over | (state.time >= 30),
+            score=state.time[None].astype(jnp.float32),
+        )
+
+    def agent_states(self, state: Walkers) -> Float[Array, "agent feature"]:
+        return jnp.repeat(state.place, self.mates)[:, None].astype(jnp.float32)
+
+    def _shown(self, state: Walkers) -> Float[Array, "agent place"]:
+        return jax.nn.one_hot(jnp.repeat(state.place, self.mates), self.length)
 
 
 def _bit(state: ProbeState) -> Int[Array, ""]:

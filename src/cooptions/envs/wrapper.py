@@ -31,6 +31,14 @@ class AbstractAlike(AbstractEnv[State]):
         return self.env.num_options
 
     @property
+    def option_members(self) -> np.ndarray:
+        return self.env.option_members
+
+    @property
+    def option_kinds(self) -> tuple[int, ...]:
+        return self.env.option_kinds
+
+    @property
     def noop(self) -> int:
         return self.env.noop
 

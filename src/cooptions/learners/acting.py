@@ -58,7 +58,10 @@ def act(
     *,
     key: PRNGKeyArray,
 ) -> tuple[Acting, Kept, Metrics]:
-    """Let a team act for `length` ticks: how it stands then, what was kept of each tick, and how its episodes went."""
+    """Let a team act for `length` ticks: how it stands then, what was kept of each tick, and how its episodes went.
+
+    The metric `led` is the share of all agents' steps that an option led.
+    """
 
     @jax.named_scope("act")
     def go_on(team: Acting, key: PRNGKeyArray) -> tuple[Acting, tuple[Kept, Metrics]]:
@@ -67,7 +70,7 @@ def act(
         memory, action, note = decide(team.memory, before, team.first, action_key)
         runners = tick(env, team.runners, action, key=env_key)
         after = runners.timestep
-        told = {"ended": after.last, "score": after.score, "led": leading_option(after) >= 0}
+        told = {"ended": after.last, "score": after.score, "led": (leading_option(after) >= 0).mean()}
         return Acting(runners, before.last, memory), (keep(Step(before, team.first, action, after), note), told)
 
     team, (kept, told) = jax.lax.scan(go_on, team, jax.random.split(key, length))
@@ -81,6 +84,7 @@ def episode_scores(env: AbstractEnv, ended: Bool[Array, "time env"], score: Floa
     return {name: means[index] for index, name in enumerate(env.score_names)} | {"episodes": number.astype(jnp.float32)}
 
 
-def leading_option(timestep: TimeStep) -> Int[Array, " env"]:
-    """The option that led the team here, in the step before; -1 for none."""
-    return jnp.full_like(timestep.last, -1, jnp.int32) if timestep.macro is None else timestep.macro.option
+def leading_option(timestep: TimeStep) -> Int[Array, "env agent"]:
+    """The option that led each agent here, in the step before; -1 for none."""
+    none = jnp.full(timestep.action_mask.shape[:2], -1, jnp.int32)
+    return none if timestep.macro is None else timestep.macro.option

@@ -1,6 +1,7 @@
 """How a team chooses: greedily or exploring, among primitives and joint options, and whether to go on with one."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import jax
@@ -10,6 +11,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from cooptions.envs.rollout import uniform_action
 from cooptions.errors import require_number
 from cooptions.learners.option_credit import MeritConfig
+from cooptions.learners.partition import first_fitting
 from cooptions.types import MacroStep, TimeStep
 
 
@@ -22,10 +24,11 @@ class ChoiceConfig(MeritConfig):
     can be chosen. Otherwise they only explore: the team follows them now and then, and learns about primitives."""
     exploration: Literal["independent", "shared"] = "shared"
     """Who draws an option when exploring: each agent for itself, and nothing happens unless all draw the same; or
-    the team with one coin, the synchronisation of the paper's Assumption 2."""
+    the team with one coin, the synchronisation of the paper's Assumption 2. Where options are for some of the agents,
+    those that are free draw as many as fit beside each other."""
     option_share: float = 0.1
-    """How many of the decisions that explore are an option, where the coin is shared. An option lasts many steps, so
-    that it leads the team for a much larger share of them."""
+    """How many of the decisions that explore are options, where the coin is shared. An option lasts many steps, so
+    that it leads its members for a much larger share of them."""
     patience: float = 0.5
     """How much less than the best choice, relative to that, an active option may be worth to a member before it
     votes against going on; the environment's `keep` says how many must. 0 with `keep=all` is the paper's rule."""
@@ -103,38 +106,43 @@ def draw_together(
     key: PRNGKeyArray,
     weights: Float[Array, " option"] | None = None,
 ) -> Int[Array, "env agent"]:
-    """Where no option is active, the whole team draws one with some chance, and whoever can vote for it does. `weights`
-    say which one more often than which."""
+    """With some chance, the agents that follow no option draw some together, and whoever can vote for one of them does.
+
+    Drawn is an option whose members are all free, then another one among those whose members are free still, until none
+    fits. `weights` say which more often than which.
+    """
     macro, mask = timestep.macro, timestep.action_mask
     assert macro is not None, "there are no options to draw"
     coin_key, option_key = jax.random.split(key)
-    offered = mask.any(axis=1) & ~_primitive(mask, macro)
-    if weights is not None:
-        weights = jnp.pad(weights, (offered.shape[-1] - weights.shape[0], 0))
-        offered &= weights > 0
-    drawn = _draw(offered, weights, key=option_key)[:, None]
-    draws = (macro.active < 0) & offered.any(axis=1) & (jax.random.uniform(coin_key, drawn.shape[:1]) < chance)
-    can_vote = jnp.take_along_axis(mask, drawn[..., None], axis=2)[..., 0]
-    return jnp.where(draws[:, None] & can_vote, drawn, action)
+    num_primitives = mask.shape[-1] - macro.continues.shape[-1]
+    preference = _preference(mask.any(axis=1) & ~_primitive(mask, macro), weights, key=option_key)[:, num_primitives:]
+    fitting = jax.vmap(partial(first_fitting, rounds=macro.most_at_once))
+    can_vote = jnp.swapaxes(mask[..., num_primitives:], 1, 2)
+    drawn = fitting(preference, can_vote, macro.active < 0)
+    draws = jax.random.uniform(coin_key, drawn.shape[:1]) < chance
+    return jnp.where(draws[:, None] & (drawn >= 0), num_primitives + drawn, action)
 
 
-def _draw(
-    offered: Bool[Array, "env action"], weights: Float[Array, " action"] | None, *, key: PRNGKeyArray
-) -> Int[Array, " env"]:
-    """One of the options offered."""
+def _preference(
+    offered: Bool[Array, "env action"], weights: Float[Array, " option"] | None, *, key: PRNGKeyArray
+) -> Float[Array, "env action"]:
+    """Random numbers, minus infinity for what is not offered: the highest is at each action as often as its weight
+    says, the highest of the others at each of these, and so on (the Gumbel trick)."""
     if weights is None:
-        return uniform_action(offered, key=key)
-    return jax.random.categorical(key, jnp.where(offered, jnp.log(weights), -jnp.inf))
+        return jnp.where(offered, jax.random.uniform(key, offered.shape), -jnp.inf)
+    logits = jnp.log(jnp.pad(weights, (offered.shape[-1] - weights.shape[0], 0)))
+    logits = jnp.where(offered, logits, -jnp.inf)
+    return logits + jax.random.gumbel(key, logits.shape, logits.dtype)
 
 
 def follow(
     timestep: TimeStep, action: Int[Array, "env agent"], willing: Bool[Array, "env agent"] | None = None
 ) -> Int[Array, "env agent"]:
-    """Members of an active option vote for it, all or those who are willing; the others do what they chose."""
+    """Members of active options vote for them, all or those who are willing; the others do what they chose."""
     macro, mask = timestep.macro, timestep.action_mask
     assert macro is not None, "there are no options to follow"
     going_on = _vote_to_go_on(timestep)
-    led = (macro.active >= 0)[:, None] & jnp.take_along_axis(mask, going_on, axis=2)[..., 0]
+    led = (macro.active >= 0) & jnp.take_along_axis(mask, going_on, axis=2)[..., 0]
     return jnp.where(led if willing is None else led & willing, going_on[..., 0], action)
 
 
@@ -148,11 +156,11 @@ def _willing(
 
 
 def _vote_to_go_on(timestep: TimeStep) -> Int[Array, "env agent 1"]:
-    """The action that is a vote for the active option, if there is one."""
+    """The action that is a vote for the option that an agent follows, if there is one."""
     macro, mask = timestep.macro, timestep.action_mask
     assert macro is not None
     num_primitives = mask.shape[-1] - macro.continues.shape[-1]
-    return jnp.broadcast_to((num_primitives + jnp.maximum(macro.active, 0))[:, None, None], (*mask.shape[:2], 1))
+    return (num_primitives + jnp.maximum(macro.active, 0))[..., None]
 
 
 def _primitive(mask: Bool[Array, "env agent action"], macro: MacroStep) -> Bool[Array, " action"]:

@@ -1,11 +1,12 @@
-"""What joint options have earned, and the team without them: options get the rewards that came while one led the team,
-and a part of those soon after."""
+"""What joint options have earned, and the team without them: options get the rewards that came while one led an agent,
+and a part of those soon after. Options of one kind, the same behaviour of different agents, share a record."""
 
 from dataclasses import dataclass
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from cooptions.errors import require_number
@@ -41,13 +42,13 @@ class MeritConfig:
 
 
 class Merit(eqx.Module):
-    """The record of every option, and of the team by itself."""
+    """The record of every kind of option, and of the team by itself."""
 
-    since: Int[Array, "env option"]
-    """Steps since each led the team in an environment, in the episode that goes on there."""
-    earned: Float[Array, " option"]
-    led: Float[Array, " option"]
-    """Steps it led the team."""
+    since: Int[Array, "env kind"]
+    """Steps since each led an agent of an environment, in the episode that goes on there."""
+    earned: Float[Array, " kind"]
+    led: Float[Array, " kind"]
+    """Steps it led anybody."""
     owed: Float[Array, ""]
     """What is owed to options in all: a reward that several had a part in counts once."""
     under: Float[Array, ""]
@@ -56,23 +57,27 @@ class Merit(eqx.Module):
     """The rest of the rewards: what the team earned by itself."""
     alone: Float[Array, ""]
     """The rest of the steps."""
+    kinds: tuple[int, ...] = eqx.field(static=True)
+    """Of which kind each option is."""
 
     @classmethod
-    def none(cls, num_envs: int, num_options: int) -> "Merit":
-        zeros, zero = jnp.zeros(num_options), jnp.zeros(())
-        return cls(jnp.full((num_envs, num_options), NEVER), zeros, zeros, zero, zero, zero, zero)
+    def none(cls, num_envs: int, kinds: tuple[int, ...]) -> "Merit":
+        """The record before anything happened; `kinds` says of which kind each option is."""
+        zeros, zero = jnp.zeros(max(kinds, default=-1) + 1), jnp.zeros(())
+        return cls(jnp.full((num_envs, len(zeros)), NEVER), zeros, zeros, zero, zero, zero, zero, kinds)
 
     def after(
         self,
-        option: Int[Array, "time env"],
+        option: Int[Array, "time env agent"],
         first: Bool[Array, "time env"],
         reward: Float[Array, "time env"],
     ) -> "Merit":
-        """The record after a rollout in which these options led, -1 for none. `first` marks ticks that begin an
-        episode, where nothing earlier counts."""
-        length, num_options = option.shape[0], self.earned.shape[0]
+        """The record after a rollout in which these options led the agents, -1 for none. `first` marks ticks that begin
+        an episode, where nothing earlier counts."""
+        length, num_kinds = option.shape[0], self.earned.shape[0]
         time = jnp.arange(length)[:, None, None]
-        leads = option[..., None] == jnp.arange(num_options)
+        kind = jnp.array((*self.kinds, -1))[option]
+        leads = jnp.any(kind[..., None] == jnp.arange(num_kinds), axis=2)
         led_at = jax.lax.cummax(jnp.where(leads, time, -NEVER), axis=0)
         led_at = jnp.maximum(led_at, -1 - self.since)
         begun_at = jax.lax.cummax(jnp.where(first[..., None], time, -NEVER), axis=0)
@@ -88,18 +93,21 @@ class Merit(eqx.Module):
             (1 - part).sum(),
         )
         kept = (self.earned, self.led, self.owed, self.under, self.own, self.alone)
-        return Merit(since[-1], *(FORGETTING * old + new for old, new in zip(kept, seen, strict=True)))
+        sums = (FORGETTING * old + new for old, new in zip(kept, seen, strict=True))
+        return Merit(since[-1], *sums, self.kinds)
 
     def weights(self, share: float, *, yields: bool = False) -> Float[Array, " option"]:
-        """With which probability each is to be drawn: `share` of that by what it earned a step, the rest alike.
+        """With which probability each is to be drawn: `share` of that by what its kind earned a step, the rest alike.
 
-        What is missing to 1 is the probability of none: if options are to yield, that of how much less they earn.
+        Options of one kind are equally likely. What is missing to 1 is the probability of none: if options are to
+        yield, that of how much less they earn.
         """
         rate = jnp.maximum(self.earned, 0.0) / (self.led + PATIENCE)
         alike = jnp.full_like(rate, 1 / max(rate.shape[0], 1))
         total = rate.sum()
         weights = (1 - share) * alike + share * jnp.where(total > 0, rate / jnp.where(total > 0, total, 1.0), alike)
-        return weights * self.worth if yields else weights
+        weights = weights * self.worth if yields else weights
+        return (weights / np.maximum(np.bincount(self.kinds, minlength=len(weights)), 1))[np.array(self.kinds, int)]
 
     @property
     def worth(self) -> Float[Array, ""]:

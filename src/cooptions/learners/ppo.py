@@ -177,7 +177,7 @@ class Ppo(AbstractLearner[PpoState]):
             optimiser=Both(config.optimiser.init(actor), config.optimiser.init(critic)),
             team=Acting.begin(env, memory, key=env_key),
             critic_memory=memory,
-            merit=Merit.none(config.num_envs, env.num_options),
+            merit=Merit.none(config.num_envs, env.option_kinds),
             updates=jnp.int32(0),
         )
 
@@ -226,7 +226,7 @@ class Ppo(AbstractLearner[PpoState]):
             return memory, follow(timestep, drawn), log_policy[0]
 
         def keep(step: Step, log_policy: Array) -> tuple[Tick, Array]:
-            action = _executed(env, step)
+            action, option = _executed(env, step), leading_option(step.after)
             tick = Tick(
                 observation=step.before.observation,
                 action_mask=_own_choices(step.before),
@@ -234,11 +234,11 @@ class Ppo(AbstractLearner[PpoState]):
                 valid=~step.before.last,
                 action=action,
                 log_probability=_taken(log_policy, action),
-                led=step.action >= _num_primitives(env),
+                led=(step.action >= _num_primitives(env)) | (option >= 0),
                 reward=training_reward(env, step.after, frames),
                 discount=step.after.discount,
             )
-            return tick, leading_option(step.after)
+            return tick, option
 
         team, (ticks, option), metrics = act(env, state.team, self.config.rollout, decide, keep, key=key)
         critic_memory, value, advantage = self.judge(state, ticks, team)

@@ -96,7 +96,7 @@ class Pqn(AbstractValueLearner[PqnState]):
             network=network,
             optimiser=config.optimiser.init(network),
             team=Acting.begin(env, self.init_memory(env, config.num_envs), key=env_key),
-            merit=Merit.none(config.num_envs, env.num_options),
+            merit=Merit.none(config.num_envs, env.option_kinds),
             updates=jnp.int32(0),
         )
 

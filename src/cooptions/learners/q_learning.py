@@ -104,7 +104,6 @@ class QLearner(AbstractValueLearner[QState]):
 
     def init(self, data: AbstractEnv, *, key: PRNGKeyArray) -> QState:
         config, env = self.config, data
-        require(env.num_actions <= 128, f"{env.num_actions} actions and options; replay has room for numbers up to 127")
         network_key, env_key = jax.random.split(key)
         network = self.init_values(env, key=network_key)
         team = Acting.begin(env, self.init_memory(env, config.num_envs), key=env_key)
@@ -117,7 +116,7 @@ class QLearner(AbstractValueLearner[QState]):
             team=team,
             replay=empty(example, config.ring_length),
             memories=empty(team.memory, config.ring_length // config.rollout),
-            merit=Merit.none(config.num_envs, env.num_options),
+            merit=Merit.none(config.num_envs, env.option_kinds),
             updates=jnp.int32(0),
         )
 

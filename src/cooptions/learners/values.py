@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
@@ -70,6 +71,8 @@ class Tick(eqx.Module):
     discount: Float[Array, "*batch"]
     consistent: Bool[Array, "*batch option"]
     continues: Bool[Array, "*batch option"]
+    members: tuple[tuple[bool, ...], ...] = eqx.field(static=True, default=())
+    """Of each option that has a value, which agents take part in it."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +149,10 @@ class AbstractValueLearner(AbstractLearner[State]):
         """Mean squared TD error of what was done, plus that of every option that would have done the same.
 
         The action that was done is worth r + gamma V(s'), and with a trace r + gamma (V(s') + trace A(s')), where A is
-        what followed from s' on, less V(s'). An option is worth r + gamma Q(s', option) where it goes on
-        from s', and r + gamma V(s') where it ends there (intra-option learning). `later` are the values of s', and V
-        is that of the choice which `chooser` likes best.
+        what followed from s' on, less V(s'). To its members, an option is worth r + gamma Q(s', option) where it goes
+        on from s', and r + gamma V(s') where it ends there (intra-option learning). Where values are summed, the others
+        add that of what they did, and V(s'). `later` are the values of s', and V is that of the choice which `chooser`
+        likes best.
         """
         best = state_value(chooser, later, ticks.choices[1:])
         reward, gamma = ticks.reward[:-1, :, None], self.config.discount * ticks.discount[:-1, :, None]
@@ -163,9 +167,13 @@ class AbstractValueLearner(AbstractLearner[State]):
         num_options = ticks.consistent.shape[-1]
         if num_options == 0:
             return squares.sum() / number
-        following = jnp.where(ticks.continues[:-1, :, None], later[..., -num_options:], best[..., None])
-        errors = self._mix(before[..., -num_options:]) - reward[..., None] - gamma[..., None] * self._mix(following)
-        credited = valid[..., None] & ticks.consistent[:-1, :, None]
+        takes_part = np.array(ticks.members).T
+        goes_on = takes_part & ticks.continues[:-1, :, None]
+        following = jnp.where(goes_on, later[..., -num_options:], best[..., None])
+        chosen = jnp.where(takes_part, before[..., -num_options:], done[..., None])
+        errors = self._mix(chosen) - reward[..., None] - gamma[..., None] * self._mix(following)
+        learns = True if self.config.mixer == "sum" else takes_part
+        credited = valid[..., None] & ticks.consistent[:-1, :, None] & learns
         return (squares.sum() + (credited * errors**2).sum()) / number
 
     def _gains_after(
@@ -197,19 +205,22 @@ class AbstractValueLearner(AbstractLearner[State]):
         now, then = step.before.macro, step.after.macro
         choices, done = step.before.action_mask, step.action
         consistent = continues = jnp.zeros((*step.first.shape, 0), bool)
+        members: tuple[tuple[bool, ...], ...] = ()
         if now is not None and then is not None:
             choices = now.choices[..., :num_valued]
             # Where options have no value, a vote in vain is learned as what it came to: standing still.
             done = jnp.where(then.action < num_valued, then.action, env.noop)
             if self.config.choice.valued:
                 consistent, continues = then.consistent, then.continues
+                members = tuple(tuple(row) for row in env.option_members.tolist())
         return Tick(
             observation=step.before.observation,
             choices=choices,
             first=step.first,
-            action=done.astype(jnp.int8),
+            action=done.astype(np.min_scalar_type(-num_valued)),
             reward=training_reward(env, step.after, frames),
             discount=step.after.discount,
             consistent=consistent,
             continues=continues,
+            members=members,
         )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
@@ -53,20 +54,60 @@ class AbstractOptions(eqx.Module):
     ) -> Int[Array, "option agent"]:
         """What every option would have its agents do here; the number of actions means "terminate"."""
 
-    def actions_of(
+    def action_of(
         self,
         option: Int[Array, ""],
+        agent: Int[Array, ""],
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, ""]:
+        """What one option would have one of its agents do, and anything where the option is -1 and none is asked; a set
+        whose options are costly works out that one alone."""
+        return self.actions(agent_states, observation, action_mask)[option, agent]
+
+    def actions_of(
+        self,
+        option: Int[Array, " agent"],
         agent_states: Float[Array, "agent feature"],
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, " agent"]:
-        """What one option would have its agents do, and anything where it is -1 and none is asked; a set whose options
-        are costly works out that one alone."""
-        return self.actions(agent_states, observation, action_mask)[option]
+        """What the option that each agent follows would have it do, and anything where that is -1."""
+
+        def of_agent(option: Int[Array, ""], agent: Int[Array, ""]) -> Int[Array, ""]:
+            return self.action_of(option, agent, agent_states, observation, action_mask)
+
+        return jax.vmap(of_agent)(option, jnp.arange(option.shape[0]))
+
+    def roles(self, env: AbstractEnv) -> Bool[np.ndarray, "role agent"]:
+        """Which agents of an environment can take the part of which agent of the team that the options are for.
+
+        By default anybody can, in a team of agents that are all alike; other sets define it.
+        """
+        require(
+            len(set(env.agent_types)) == 1,
+            f"options: {type(self).__name__} does not say which agents of several types it is for; define `roles`",
+        )
+        return np.ones((self.num_agents, env.num_agents), bool)
+
+    def in_env(self, env: AbstractEnv) -> "AbstractOptions":
+        """The same options with the actions of an environment, which may be in another order there."""
+        return self
 
     @property
     def num_options(self) -> int:
         return len(self.options)
+
+    @property
+    def num_agents(self) -> int:
+        """The size of the team that they are for."""
+        return len(self.options[0].members)
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        """Which options are the same behaviour, of different agents: they have the same number, counted from 0."""
+        return tuple(range(self.num_options))
 
     @property
     def members(self) -> np.ndarray:

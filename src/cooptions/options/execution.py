@@ -46,19 +46,20 @@ class Execution(eqx.Module):
 def follow(
     env: AbstractEnv, options: AbstractOptions, option: Int[Array, ""], begun: Runners, *, key: PRNGKeyArray
 ) -> Execution:
-    """Follow one option from one state; agents act at random with the option's epsilon, and end it greedily."""
+    """Follow one option from one state; its members act at random with the option's epsilon, and end it greedily. The
+    others stand still."""
     members = jnp.asarray(options.members)[option]
 
     def wanted_at(now: Runners) -> Int[Array, " agent"]:
-        timestep = now.timestep
-        return options.actions_of(option, env.agent_states(now.state), timestep.observation, timestep.action_mask)
+        seen = env.agent_states(now.state), now.timestep.observation, now.timestep.action_mask
+        return jnp.where(members, options.actions_of(jnp.where(members, option, -1), *seen), env.noop)
 
     def step(carry: tuple[Runners, Array, Array], time: Array) -> tuple[tuple[Runners, Array, Array], Any]:
         now, over, terminated = carry
         coin_key, action_key, env_key = jax.random.split(jax.random.fold_in(key, time), 3)
         mask, wanted = now.timestep.action_mask, wanted_at(now)
         ends = ~over & jnp.all((wanted == env.num_actions) | ~members)
-        explores = jax.random.uniform(coin_key, (env.num_agents,)) < options.epsilon
+        explores = members & (jax.random.uniform(coin_key, (env.num_agents,)) < options.epsilon)
         action = jnp.where(explores, uniform_action(mask, key=action_key), wanted)
         executed = jnp.where(action == env.num_actions, env.noop, action)
         over, terminated = over | ends, terminated | ends

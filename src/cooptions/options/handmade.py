@@ -44,6 +44,13 @@ class HandmadeOptions(AbstractOptions):
     max_steps: int = eqx.field(static=True)
     epsilon: float = eqx.field(static=True)
 
+    def roles(self, env: AbstractEnv) -> Bool[np.ndarray, "role agent"]:
+        """Agents with the same coordinates take the same part, on a floor of the same size."""
+        sizes = tuple(env.features[column].size for column in self.columns)
+        require(sizes == self.sizes, f"options: made for a floor of {self.sizes}, the environment's is {sizes}")
+        has = env.agent_features[:, np.array(self.columns)]
+        return np.array([(has == np.array(row)).all(axis=1) for row in self.agent_features])
+
     def actions(
         self,
         agent_states: Float[Array, "agent feature"],

@@ -14,57 +14,28 @@ from cooptions.envs.base import AbstractEnv
 from cooptions.envs.rollout import uniform_action
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import require, require_whole
+from cooptions.learners.partition import most_at_once
 from cooptions.options.base import AbstractOptions
+from cooptions.options.placed import placed
 from cooptions.options.sharing.hub import is_hub_name, pinned
 from cooptions.options.sharing.sealed import MANIFEST
 from cooptions.options.sharing.storage import find_option_set
+from cooptions.options.voting import (
+    Keep,
+    Start,
+    ballots,
+    consistent,
+    elect,
+    everyone,
+    going_on,
+    votes_to_go_on,
+    votes_to_start,
+)
 from cooptions.types import MacroStep, TimeStep
 
-Keep = Literal["none", "majority", "all"]
 Initiation = Literal["everywhere", "acting"]
 Observe = Literal["own", "team"]
 State = TypeVar("State")
-
-
-def ballots(
-    action: Int[Array, " agent"], members: Bool[np.ndarray, "option agent"], num_primitives: int
-) -> Bool[Array, "option agent"]:
-    """Who votes for which option: only the votes of members count."""
-    option = np.arange(members.shape[0])[:, None]
-    return members & (action[None] == num_primitives + option)
-
-
-def elect(votes: Bool[Array, "option agent"], thresholds: Int[np.ndarray, " option"]) -> Int[Array, ""]:
-    """The option that starts, or -1: among several with enough votes, which sub-teams may bring about, the first."""
-    enough = votes.sum(axis=1) >= thresholds
-    return jnp.where(enough.any(), jnp.argmax(enough), -1)
-
-
-def votes_to_go_on(members: Bool[np.ndarray, "option agent"], keep: Keep) -> Int[np.ndarray, " option"]:
-    """How many members must want an active option to go on: none, at least half, or all (the paper's rule)."""
-    num = members.sum(axis=1)
-    return {"none": 0 * num, "majority": (num + 1) // 2, "all": num}[keep]
-
-
-def rule(
-    active: Int[Array, ""],
-    votes: Bool[Array, "option agent"],
-    thresholds: Int[np.ndarray, " option"],
-    to_go_on: Int[np.ndarray, " option"],
-) -> tuple[Int[Array, ""], Bool[Array, ""]]:
-    """The option of this step, or -1, and whether it is the active one going on.
-
-    An active option without enough votes is interrupted, and this step is a vote like any other.
-    """
-    goes_on = (active >= 0) & (votes.sum(axis=1) >= to_go_on)[active]
-    return jnp.where(goes_on, active, elect(votes, thresholds)), goes_on
-
-
-def consistent(
-    executed: Int[Array, " agent"], planned: Int[Array, "option agent"], members: Bool[np.ndarray, "option agent"]
-) -> Bool[Array, " option"]:
-    """Which options would have had every member do what it did."""
-    return jnp.all((planned == executed[None]) | ~members, axis=1)
 
 
 def share(observation: Shaped[Array, "agent width"]) -> Shaped[Array, "agent all"]:
@@ -75,13 +46,13 @@ def share(observation: Shaped[Array, "agent width"]) -> Shaped[Array, "agent all
 
 
 class MacroState(eqx.Module):
-    """The environment, what it shows, the option being executed there, and what options would do next."""
+    """The environment, what it shows, the options being executed there, and what options would do next."""
 
     inner: Any
-    active: Int[Array, ""]
-    """-1 for none."""
-    age: Int[Array, ""]
-    """Steps since the active option began."""
+    active: Int[Array, " agent"]
+    """The option that each agent follows, -1 for none. All members of an option follow it, or none does."""
+    age: Int[Array, " agent"]
+    """Steps since that began."""
     available: Bool[Array, "agent primitive"]
     observation: Shaped[Array, "agent *shape"]
     """What the options see."""
@@ -95,6 +66,9 @@ class MacroConfig:
 
     keep: Keep = "none"
     """How many members must vote for an active option so that it goes on: none, the majority, or all (paper)."""
+    start: Start = "threshold"
+    """How many members must vote for an option so that it starts: as many as its own threshold says (all, in trained
+    sets), the majority, or all (paper)."""
     initiation: Initiation = "everywhere"
     """Where an option can be voted for: everywhere (paper), or only where it would act."""
     observe: Observe = "own"
@@ -109,7 +83,7 @@ class MacroConfig:
     which takes longest, and lets intervals tell how much discoveries differ."""
 
     def __post_init__(self) -> None:
-        for name, kind in (("keep", Keep), ("initiation", Initiation), ("observe", Observe)):
+        for name, kind in (("keep", Keep), ("start", Start), ("initiation", Initiation), ("observe", Observe)):
             value = getattr(self, name)
             require(value in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
         for name in ("num_options", "discoveries"):
@@ -131,20 +105,24 @@ class MacroConfig:
     def around(self, env: AbstractEnv, options: AbstractOptions, *, foresight: bool = True) -> "MacroEnv":
         """The environment with the options; `foresight` is that of `MacroEnv`, where initiation can do without."""
         foresight |= self.initiation == "acting"
-        return MacroEnv(env, options, self.keep, self.initiation, self.observe, foresight)
+        rules = {name: getattr(self, name) for name in ("keep", "start", "initiation", "observe")}
+        return MacroEnv(env, options, foresight=foresight, **rules)
 
 
 class MacroEnv(AbstractWrapper[MacroState]):
     """An environment whose actions are its primitives, then one vote for each joint option.
 
-    - Vote. While no option is active, an agent does a primitive or votes. An option starts once its members' votes
-      reach its threshold; from this very step on all members follow it, whatever they chose. One option is active
-      at a time: if several have enough votes, the first. An agent whose option does not start stands still for that
-      step.
+    - Vote. An agent that follows no option does a primitive or votes. An option starts once none of its members is busy
+      with another and enough of them vote for it (see `start`); from this very step on all members follow it, whatever
+      they chose. Options with different members run side by side: of those that compete for an agent, the first in the
+      order of the set starts. An agent whose option does not start stands still for that step.
     - Execution. A member does what the option says; if that is "terminate", or not available, it stands still. With
       the options' epsilon it does any available primitive instead. Other agents go on with primitives of their own.
     - Interruption. While an option is active, a member's action is read as a vote: to go on, or not (see `keep`).
     - End. An option ends where all its members want to terminate, after `max_steps`, and with the episode.
+
+    Options for fewer agents than the environment has are placed on every sub-team that can follow them
+    (`cooptions.options.placed`): those for pairs are 28 options each in a team of eight.
 
         task = co.MacroEnv(env, options)
         assert task.num_actions == env.num_actions + options.num_options
@@ -161,10 +139,16 @@ class MacroEnv(AbstractWrapper[MacroState]):
     """What an agent sees: its "own" observation, or the "team"'s, its own first (the paper's shared observations)."""
     foresight: bool = eqx.field(static=True, default=True)
     """Whether every step asks every option what it would do, for intra-option learning (`MacroStep.consistent` and
-    `continues`). Without, only the one being executed is asked: much faster where there are many, of large networks."""
+    `continues`). Without, only those being executed are asked: much faster where there are many, of large networks."""
+    start: Start = eqx.field(static=True, default="threshold")
+    """How many members must vote for an option so that it starts: "threshold" (as each option says, which is all in
+    trained sets), "majority" (at least half), or "all" (the paper's rule)."""
+
+    def __post_init__(self) -> None:
+        self.options = placed(self.options, self.env)
 
     def __check_init__(self) -> None:
-        for name, kind in (("keep", Keep), ("initiation", Initiation), ("observe", Observe)):
+        for name, kind in (("keep", Keep), ("start", Start), ("initiation", Initiation), ("observe", Observe)):
             value = getattr(self, name)
             require(value in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
         for option in self.options.options:
@@ -190,6 +174,14 @@ class MacroEnv(AbstractWrapper[MacroState]):
         return self.options.num_options
 
     @property
+    def option_members(self) -> np.ndarray:
+        return self.options.members
+
+    @property
+    def option_kinds(self) -> tuple[int, ...]:
+        return self.options.kinds
+
+    @property
     def num_actions(self) -> int:
         return self.num_primitives + self.num_options
 
@@ -202,13 +194,12 @@ class MacroEnv(AbstractWrapper[MacroState]):
         state = self._state(inner, timestep)
         nothing = jnp.zeros(self.num_options, bool)
         still = jnp.full(self.num_agents, self.noop, jnp.int32)
-        macro = MacroStep(state.active, state.age, state.active, still, nothing, nothing, self.free_choices(state))
-        return state, self._timestep(state, timestep, macro)
+        return state, self._timestep(state, timestep, state.active, still, nothing, nothing)
 
     def step(self, state: MacroState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
         noise_key, env_key = jax.random.split(key)
         option, age = self.decide(state, action)
-        led = (option >= 0) & jnp.asarray(self.options.members)[option]
+        led = option >= 0
         own = jnp.where(action < self.num_primitives, action, self.noop)
         followed = self._disturb(self._planned(self._wanted(state, option)), state.available, key=noise_key)
         executed = jnp.where(led, followed, own)
@@ -219,15 +210,20 @@ class MacroEnv(AbstractWrapper[MacroState]):
             agree = consistent(executed, self._planned(state.intended), self.options.members)
             go_on = ~self._ends(after) & (timestep.discount > 0)
         done = jnp.where(led, executed, action).astype(jnp.int32)
-        macro = MacroStep(after.active, after.age, option, done, agree, go_on, self.free_choices(after))
-        return after, self._timestep(after, timestep, macro)
+        return after, self._timestep(after, timestep, option, done, agree, go_on)
 
-    def decide(self, state: MacroState, action: Int[Array, " agent"]) -> tuple[Int[Array, ""], Int[Array, ""]]:
-        """The option that is executed at this step, or -1, and its age so far."""
-        options = self.options
-        votes = ballots(action, options.members, self.num_primitives) & self._offered(state)[:, None]
-        to_go_on = votes_to_go_on(options.members, self.keep)
-        option, goes_on = rule(state.active, votes, options.thresholds, to_go_on)
+    def decide(
+        self, state: MacroState, action: Int[Array, " agent"]
+    ) -> tuple[Int[Array, " agent"], Int[Array, " agent"]]:
+        """The option that each agent follows at this step, or -1, and its age so far.
+
+        An active option without enough votes is interrupted, and to its members this step is a vote like any other.
+        """
+        members = self.options.members
+        votes = ballots(action, members, self.num_primitives) & self._offered(state)[:, None]
+        goes_on = going_on(state.active, votes, votes_to_go_on(members, self.keep))
+        to_start = votes_to_start(members, self.options.thresholds, self.start)
+        option = jnp.where(goes_on, state.active, elect(votes, members, to_start, ~goes_on))
         return option.astype(jnp.int32), jnp.where(goes_on, state.age, 0)
 
     def agent_states(self, state: MacroState) -> Float[Array, "agent feature"]:
@@ -239,22 +235,22 @@ class MacroEnv(AbstractWrapper[MacroState]):
         intended = jnp.zeros((0, self.num_agents), jnp.int32)
         if self.foresight:
             intended = self._possible(self.options.actions(self.env.agent_states(inner), seen, mask), mask)
-        return MacroState(inner, jnp.int32(-1), jnp.int32(0), mask, seen, intended)
+        none = jnp.full(self.num_agents, -1, jnp.int32)
+        return MacroState(inner, none, jnp.zeros_like(none), mask, seen, intended)
 
     def _arrive(
-        self, state: MacroState, option: Int[Array, ""], age: Int[Array, ""], last: Bool[Array, ""]
+        self, state: MacroState, option: Int[Array, " agent"], age: Int[Array, " agent"], last: Bool[Array, ""]
     ) -> MacroState:
-        """The state after a step under `option`, which may end here."""
-        members = jnp.asarray(self.options.members)[option]
-        ends = jnp.all((self._wanted(state, option) == self.num_primitives) | ~members)
+        """The state after a step under options, which may end here."""
+        ends = everyone(option, self._wanted(state, option) == self.num_primitives)
         goes_on = (option >= 0) & ~ends & (age < self.options.max_steps) & ~last
         active, age = jnp.where(goes_on, option, -1), jnp.where(goes_on, age, 0)
         return dataclasses.replace(state, active=active, age=age)
 
-    def _wanted(self, state: MacroState, option: Int[Array, ""]) -> Int[Array, " agent"]:
-        """What one option wants of its agents; the number of primitives means "terminate"."""
+    def _wanted(self, state: MacroState, option: Int[Array, " agent"]) -> Int[Array, " agent"]:
+        """What the option that each agent follows wants of it; the number of primitives means "terminate"."""
         if self.foresight:
-            return state.intended[option]
+            return state.intended[option, np.arange(self.num_agents)]
         agent_states = self.env.agent_states(state.inner)
         wanted = self.options.actions_of(option, agent_states, state.observation, state.available)
         return self._possible(wanted, state.available)
@@ -287,28 +283,33 @@ class MacroEnv(AbstractWrapper[MacroState]):
         explores = jax.random.uniform(coin_key, action.shape) < self.options.epsilon
         return jnp.where(explores, uniform_action(available, key=action_key), action)
 
-    def _timestep(self, state: MacroState, timestep: TimeStep, macro: MacroStep) -> TimeStep:
+    def _timestep(self, state: MacroState, timestep: TimeStep, *told: Array) -> TimeStep:
+        """What a team is shown; `told` are the fields of its `MacroStep` between `age` and `choices`."""
         observation = share(timestep.observation) if self.observe == "team" else timestep.observation
-        mask = self._action_mask(state, macro.choices)
+        choices = self.free_choices(state)
+        most = most_at_once(self.options.members)
+        macro = MacroStep(state.active, state.age, *told, choices, most_at_once=most)
+        mask = self._action_mask(state, choices)
         return dataclasses.replace(timestep, observation=observation, action_mask=mask, macro=macro)
 
     def free_choices(self, state: MacroState) -> Bool[Array, "agent action"]:
-        """What agents may choose where no option is active: primitives, and the options they have a say in."""
+        """What agents may choose while no option is active: primitives, and the options they are members of."""
         votes = jnp.asarray(self.options.members).T & self._offered(state)
         return jnp.concatenate([state.available, votes], axis=1)
 
     def _action_mask(self, state: MacroState, choices: Bool[Array, "agent action"]) -> Bool[Array, "agent action"]:
         """Choices; a member of an active option may want it to go on.
 
-        If nothing can interrupt an option, its members have no other choice, and nobody else can vote meanwhile.
+        If nothing can interrupt an option, its members have no other choice, and nobody can vote for others that they
+        are members of.
         """
-        running = state.active >= 0
-        led = running & jnp.asarray(self.options.members)[state.active]
-        going_on = led[:, None] & (jnp.arange(self.num_actions) == self.num_primitives + state.active)
+        busy = state.active >= 0
+        going_on = busy[:, None] & (jnp.arange(self.num_actions) == self.num_primitives + state.active[:, None])
         if self.keep != "none":
             return choices | going_on
-        primitive = jnp.arange(self.num_actions) < self.num_primitives
-        return jnp.where(led[:, None], going_on, choices & (primitive | ~running))
+        can_start = ~jnp.any(self.options.members & busy, axis=1)
+        possible = jnp.concatenate([jnp.ones(self.num_primitives, bool), can_start])
+        return jnp.where(busy[:, None], going_on, choices & possible)
 
 
 class SmdpEnv(AbstractWrapper[MacroState]):
@@ -335,7 +336,7 @@ class SmdpEnv(AbstractWrapper[MacroState]):
         choice = jnp.where(option >= 0, self.env.num_primitives + option, action).astype(jnp.int32)
 
         def goes_on(carry: tuple[MacroState, TimeStep, Int[Array, ""]]) -> Bool[Array, ""]:
-            return carry[0].active >= 0
+            return carry[0].active[0] >= 0
 
         def go_on(carry: tuple[MacroState, TimeStep, Int[Array, ""]]) -> tuple[MacroState, TimeStep, Int[Array, ""]]:
             state, so_far, steps = carry
@@ -343,8 +344,8 @@ class SmdpEnv(AbstractWrapper[MacroState]):
             return state, self._join(so_far, timestep), steps + 1
 
         state, timestep, steps = jax.lax.while_loop(goes_on, go_on, (*begun, jnp.int32(1)))
-        nothing = jnp.zeros(self.num_options, bool)
-        macro = MacroStep(state.active, steps, option, choice, nothing, nothing, self.env.free_choices(state))
+        nothing, age = jnp.zeros(self.num_options, bool), jnp.broadcast_to(steps, option.shape)
+        macro = MacroStep(state.active, age, option, choice, nothing, nothing, self.env.free_choices(state))
         return state, dataclasses.replace(timestep, macro=macro)
 
     def inner_state(self, state: MacroState) -> MacroState:

@@ -6,10 +6,13 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, Shaped
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.envs.subteam import env_for
+from cooptions.envs.team import Team
+from cooptions.errors import require
 from cooptions.learners.exploration import greedy
 from cooptions.learners.networks import Network, NetworkConfig, apply_team, init_networks
 from cooptions.options.base import AbstractOptions, Option
@@ -53,6 +56,24 @@ class OptionSet(AbstractOptions):
         network = jax.tree.map(lambda leaf: jax.lax.slice_in_dim(leaf, 0, num, axis=axis), self.network)
         return dataclasses.replace(self, network=network, options=self.options[:num])
 
+    def roles(self, env: AbstractEnv) -> Bool[np.ndarray, "role agent"]:
+        """Agents with the same features take the same part, where features, map and actions are those of the set."""
+        require(
+            self.view.sight == "relation",
+            f"options: {self.options[0].name} sees the observation of a task for {self.num_agents} agents and cannot "
+            f'be placed among {env.num_agents}; train options with sight "relation"',
+        )
+        team, here = self.view.team, Team.of(env)
+        require(
+            team.features == here.features,
+            f"options: {self.options[0].name} knows agents by {_told(team)}, the environment has {_told(here)}",
+        )
+        return np.array([[row == other for other in here.agent_features] for row in team.agent_features])
+
+    def in_env(self, env: AbstractEnv) -> "OptionSet":
+        """Actions are found by their names."""
+        return dataclasses.replace(self, primitives=Primitives.of(env, self.primitives.names))
+
     def actions(
         self,
         agent_states: Float[Array, "agent feature"],
@@ -62,35 +83,47 @@ class OptionSet(AbstractOptions):
         seen = self.view(agent_states, observation)
         return jax.vmap(lambda network: self._greedy(network, seen, action_mask))(self.network)
 
-    def actions_of(
+    def action_of(
         self,
         option: Int[Array, ""],
+        agent: Int[Array, ""],
         agent_states: Float[Array, "agent feature"],
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
-    ) -> Int[Array, " agent"]:
-        """Of many environments only those that ask have theirs worked out: each copies a network of its own."""
+    ) -> Int[Array, ""]:
+        """Of many agents in many environments only those that ask have theirs worked out: each copies a network of its
+        own."""
 
-        def answer(networks: Network, option: Int[Array, ""], *seen: Array) -> Int[Array, " agent"]:
-            return self._greedy(jax.tree.map(lambda leaf: leaf[option], networks), *seen)
+        def answer(
+            networks: Network, option: Int[Array, ""], agent: Int[Array, ""], seen: Array, mask: Array
+        ) -> Int[Array, ""]:
+            place = (option,) if self.config.shared else (option, agent)
+            network = jax.tree.map(lambda leaf: leaf[place], networks)
+            return self._choose(network(jnp.zeros(0), seen[None], jnp.ones(1, bool))[1][0], mask)
 
-        seen = self.view(agent_states, observation)
-        return where_needed(answer, self.network, option >= 0, option, seen, action_mask)
+        seen = self.view(agent_states, observation)[agent]
+        return where_needed(answer, self.network, option >= 0, option, agent, seen, action_mask[agent])
 
     @jax.named_scope("options")
     def _greedy(
         self, network: Network, seen: Shaped[Array, "agent *seen"], action_mask: Bool[Array, "agent action"]
     ) -> Int[Array, " agent"]:
-        num_agents, noop = seen.shape[0], self.primitives.noop
-        memory, begins = jnp.zeros((1, num_agents, 0)), jnp.ones((1, 1), bool)
+        """What a team of networks would do."""
+        memory, begins = jnp.zeros((1, seen.shape[0], 0)), jnp.ones((1, 1), bool)
         _, values = apply_team(network, self.config, memory, seen[None, None], begins)
-        available = self.primitives.available(action_mask)
-        values, mask = values[0, 0], jnp.concatenate([available, jnp.ones((num_agents, 1), bool)], axis=1)
+        return self._choose(values[0, 0], action_mask)
+
+    def _choose(
+        self, values: Float[Array, "*agent output"], action_mask: Bool[Array, "*agent action"]
+    ) -> Int[Array, "*agent"]:
+        """The best available action, or "terminate", by the outputs of networks."""
+        agents, noop = values.shape[:-1], self.primitives.noop
+        mask = jnp.concatenate([self.primitives.available(action_mask), jnp.ones((*agents, 1), bool)], axis=-1)
         if self.fixed_last:
-            values = jnp.concatenate([values, jnp.zeros((num_agents, 1))], axis=1)
-        rests = jnp.isin(jnp.arange(values.shape[1]), jnp.array([noop, values.shape[1] - 1]))
+            values = jnp.concatenate([values, jnp.zeros((*agents, 1))], axis=-1)
+        rests = jnp.isin(jnp.arange(values.shape[-1]), jnp.array([noop, values.shape[-1] - 1]))
         best = greedy(jnp.where(rests, values, values - self.margin), mask)
-        best = jnp.where(self.still_ends & (best == noop), values.shape[1] - 1, best)
+        best = jnp.where(self.still_ends & (best == noop), values.shape[-1] - 1, best)
         return self.primitives.in_env(best)
 
     def play(
@@ -144,6 +177,11 @@ class OptionSet(AbstractOptions):
 
         told = {"scenario": scenario, "license": license, "private": private}
         return push_option_set(name, self, env, key=jax.random.key(0) if key is None else key, **told)
+
+
+def _told(team: Team) -> str:
+    """The features of a team's agents, with their ranges."""
+    return ", ".join(f"{feature.name} {feature.low:g} to {feature.high:g}" for feature in team.features)
 
 
 def init_policies(

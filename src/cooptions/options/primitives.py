@@ -41,9 +41,9 @@ class Primitives:
         """Whether they are the environment's actions as they are."""
         return self.places == tuple(range(self.num_actions))
 
-    def available(self, action_mask: Bool[Array, "agent action"]) -> Bool[Array, "agent primitive"]:
+    def available(self, action_mask: Bool[Array, "*agent action"]) -> Bool[Array, "*agent primitive"]:
         """Which of them can be taken."""
-        return action_mask if self.is_everything else action_mask[:, np.array(self.places)]
+        return action_mask if self.is_everything else action_mask[..., np.array(self.places)]
 
     def in_env(self, choice: Int[Array, "*batch"]) -> Int[Array, "*batch"]:
         """The environment's actions for choices among these and, after the last, "terminate"."""

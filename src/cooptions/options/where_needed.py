@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Shaped
 
-CHUNK = 4
+CHUNK = 16
 """Entries of a batch that are worked out at a time."""
 
 
@@ -33,14 +33,31 @@ def where_needed(
         if any(jax.tree.leaves(batched[0])):
             axes = jax.tree.map(lambda has_axis: 0 if has_axis else None, tuple(batched))
             return jax.vmap(answer.fun, axes, axis_size=size)(shared, needed, each), True
+        return answers(shared, *_with_axis(size, batched[1:], (needed, each))), True
 
-        def with_axis(leaf: Array, has_axis: bool) -> Array:
-            return leaf if has_axis else jnp.broadcast_to(leaf, (size, *leaf.shape))
+    @jax.custom_batching.custom_vmap
+    def answers(shared: Any, needed: Bool[Array, " entry"], each: tuple[Any, ...]) -> Array:
+        return _in_chunks(jax.vmap(lambda *each: function(shared, *each)), needed, each)
 
-        needed, each = jax.tree.map(with_axis, (needed, each), tuple(batched[1:]))
-        return _in_chunks(jax.vmap(lambda *each: function(shared, *each)), needed, each), True
+    @answers.def_vmap
+    def answers_batch(size: int, batched: Any, shared: Any, needed: Array, each: tuple[Any, ...]) -> tuple[Array, bool]:
+        """Batches of batches are one long batch, such as the agents of many environments."""
+        if any(jax.tree.leaves(batched[0])):
+            axes = jax.tree.map(lambda has_axis: 0 if has_axis else None, tuple(batched))
+            return jax.vmap(answers.fun, axes, axis_size=size)(shared, needed, each), True
+        all_of_them = _with_axis(size, batched[1:], (needed, each))
+        merged = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), all_of_them)
+        found = answers(shared, *merged)
+        return found.reshape(size, -1, *found.shape[1:]), True
 
     return answer(shared, needed, each)
+
+
+def _with_axis(size: int, batched: Any, tree: Any) -> Any:
+    """Arrays with the axis of a batch in front, also those that are the same for all of it."""
+    return jax.tree.map(
+        lambda leaf, has_axis: leaf if has_axis else jnp.broadcast_to(leaf, (size, *leaf.shape)), tree, tuple(batched)
+    )
 
 
 def _where(needed: Bool[Array, ""], answer: Shaped[Array, "*shape"]) -> Shaped[Array, "*shape"]:

@@ -98,12 +98,12 @@ class Scene:
         num_primitives = innermost(self.team.env).num_actions
         states = np.asarray(played.rollout.agent_states)
         steps: list[dict[str, Any]] = [{"states": numbers(row)} for row in states]
-        for time, (row, option, reward) in enumerate(
+        for time, (row, options, reward) in enumerate(
             zip(played.rollout.actions.tolist(), played.options, played.rewards.tolist(), strict=True)
         ):
             votes = [names[action].removeprefix("option ") if action >= num_primitives else "" for action in row]
             acted = [names[action] if action < num_primitives else "" for action in row]
-            steps[time] |= {"option": option, "votes": votes, "actions": acted, "reward": round(reward, 5)}
+            steps[time] |= {"options": list(options), "votes": votes, "actions": acted, "reward": round(reward, 5)}
         return {"steps": steps, "scenery": scenery(innermost(self.env), played.rollout.states)}
 
     def warm_up(self) -> None:

@@ -89,8 +89,8 @@ class Episode:
 
     rollout: Rollout
     rewards: Float[np.ndarray, " time"]
-    options: tuple[str, ...]
-    """The option that led each step; empty where none did."""
+    options: tuple[tuple[str, ...], ...]
+    """Of each step, the option that led each agent; empty where none did."""
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,9 @@ def play_episode(team: LearnedTeam, key: PRNGKeyArray) -> Episode:
     states = jax.tree.map(lambda first, rest: _numpy_of(first).concatenate([first[None], rest]), begun[0], whole.state)
     places = np.concatenate([np.asarray(begun[1])[None], whole.agent_states])
     rollout = Rollout(states, places, whole.action, np.asarray(len(played)))
-    return Episode(rollout, whole.reward, tuple(option_names(env)[option] for option in whole.option.tolist()))
+    names = option_names(env)
+    led = tuple(tuple(names[option] for option in row) for row in whole.option.tolist())
+    return Episode(rollout, whole.reward, led)
 
 
 def _numpy_of(leaf: Any) -> Any:
@@ -280,11 +282,12 @@ def option_names(env: AbstractEnv) -> dict[int, str]:
 
 
 def episode_captions(episode: Episode) -> list[str]:
-    """A line for each state: the step, the option that led there, and the reward so far."""
+    """A line for each state: the step, the options that led there, and the reward so far."""
     steps, total = len(episode.rewards), np.cumsum(episode.rewards)
     lines = [f"step 0/{steps}"]
-    for step, option in enumerate(episode.options):
-        led = f"   {option}" if option else ""
+    for step, options in enumerate(episode.options):
+        told = dict.fromkeys(option for option in options if option)  # each once, in the order of the agents
+        led = f"   {', '.join(told)}" if told else ""
         lines.append(f"step {step + 1}/{steps}{led}   reward {total[step]:.2f}")
     return lines
 

@@ -70,6 +70,10 @@ Intervals are bootstrapped over the episodes of this team. They do not say how a
 """
 
 
+MOST_NAMES = 24
+"""Options that a card lists; those placed on every sub-team are many more."""
+
+
 def _usage(task: AbstractEnv, scenario: str, source: str, place: str) -> str:
     known = bool(scenario) and (source != "" or not isinstance(task, MacroEnv))
     lines = ["import cooptions as co\n"] if known else [import_env(innermost(task), "")]
@@ -89,12 +93,14 @@ def _options(task: AbstractEnv, source: str) -> str:
     if not isinstance(task, MacroEnv):
         return "## Options\n\nNone: the agents learned with their own actions alone.\n"
     origin = {"set": "They are in `options/`.", "": "They are not in this folder."}
-    names = ", ".join(f"`{option.name}`" for option in task.options.options)
+    known = [f"`{option.name}`" for option in task.options.options]
+    more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+    names = ", ".join(known[:MOST_NAMES]) + more
     return f"""## Options
 
 The task has {task.options.num_options} joint options: {names}. {origin.get(source, f"Their source is `{source}`.")}
-They start where members vote for them (initiation `{task.initiation}`) and go on by `keep={task.keep}`; an agent
-observes `{task.observe}`.
+They start where members vote for them (`start={task.start}`, initiation `{task.initiation}`) and go on by
+`keep={task.keep}`; an agent observes `{task.observe}`.
 """
 
 

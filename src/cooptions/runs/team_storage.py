@@ -26,7 +26,7 @@ from cooptions.errors import ArtifactError, ConfigError, CooptionsError, require
 from cooptions.files import Json, decode, encode, shown
 from cooptions.learners.base import LearnerConfig
 from cooptions.options.base import OPTION_SOURCES, AbstractOptions
-from cooptions.options.macro import Initiation, Keep, MacroEnv, Observe
+from cooptions.options.macro import Initiation, Keep, MacroEnv, Observe, Start
 from cooptions.options.option_set import OptionSet
 from cooptions.options.sharing.cards import LICENSE, PLACE
 from cooptions.options.sharing.fingerprints import fingerprint, require_same
@@ -50,6 +50,8 @@ OPTIONS = "options"
 """The folder of the options that a team uses."""
 IN_FOLDER = "set"
 """The source of options that are in this folder."""
+RULES = ("keep", "start", "initiation", "observe", "foresight")
+"""The fields of `MacroEnv` that are kept."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ class OptionRules:
     """How joint options enter a team's task, and where they are from."""
 
     keep: str
+    start: str
     initiation: str
     observe: str
     foresight: bool
@@ -65,7 +68,7 @@ class OptionRules:
     num_options: int
 
     def __post_init__(self) -> None:
-        for name, kind in (("keep", Keep), ("initiation", Initiation), ("observe", Observe)):
+        for name, kind in (("keep", Keep), ("start", Start), ("initiation", Initiation), ("observe", Observe)):
             value = getattr(self, name)
             require(
                 value in get_args(kind), f"options.{name} must be one of {', '.join(get_args(kind))}, not {value!r}"
@@ -191,8 +194,8 @@ def _rules(task: AbstractEnv) -> tuple[OptionRules | None, dict[str, bytes]]:
     if isinstance(options, OptionSet):
         kept = policy_files(options, task.env, provenance={})
         source, files = IN_FOLDER, {f"{OPTIONS}/{name}": content for name, content in kept.items()}
-    rules = OptionRules(task.keep, task.initiation, task.observe, task.foresight, source, options.num_options)
-    return rules, files
+    entered = {name: getattr(task, name) for name in RULES}
+    return OptionRules(**entered, source=source, num_options=options.num_options), files
 
 
 def _source(env: AbstractEnv, options: AbstractOptions) -> str:
@@ -219,7 +222,7 @@ def _task(
     if rules is None or isinstance(env, MacroEnv):
         return env
     options = restore_option_set(f"{place}/{OPTIONS}", kept, env) if kept else _from_source(place, rules, env, trust)
-    entered = {name: getattr(rules, name) for name in ("keep", "initiation", "observe", "foresight")}
+    entered = {name: getattr(rules, name) for name in RULES}
     try:
         return MacroEnv(env, options, **entered)
     except ConfigError as error:

@@ -132,7 +132,7 @@ def test_what_an_agent_is_given_is_what_the_environment_gives():
     observations, available, info, timestep = step(jax.random.key(3))
     assert (jnp.stack(list(observations.values())) == timestep.observation).all()
     assert (jnp.stack(list(available.values())) == timestep.action_mask).all()
-    assert info["option"].tolist() == [int(timestep.macro.active)] * 2
+    assert info["option"].tolist() == timestep.macro.active.tolist()
 
 
 def test_environments_without_options_say_nothing_of_them():

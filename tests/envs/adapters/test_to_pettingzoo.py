@@ -98,7 +98,7 @@ def test_steps_are_those_of_the_environment(task):
         assert set(rewards.values()) == {float(timestep.reward)}
         assert set(terminations.values()) == {bool(timestep.last)}
         options.append(infos["agent_1"]["option"])
-        assert infos["agent_1"] | {"age": int(timestep.macro.age), "votes": 2} == infos["agent_1"]
+        assert infos["agent_1"] | {"age": int(timestep.macro.age[1]), "votes": 2} == infos["agent_1"]
     assert 2 in options
     assert infos["agent_0"]["percent_met"] == 100
 

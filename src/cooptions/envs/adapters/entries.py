@@ -10,8 +10,8 @@ from cooptions.types import TimeStep
 def entries(env: AbstractEnv, timestep: TimeStep, action: Int[Array, " agent"]) -> dict[str, Shaped[Array, " agent"]]:
     """The entries of `info` after `action`, by name, each with a value per agent.
 
-    Every score; `discount`; and with joint options `option` (the one that goes on from here, or -1), its `age`, and
-    `votes` (how many agents chose the same option as this one; 0 if it chose a primitive).
+    Every score; `discount`; and with joint options `option` (the one that the agent follows from here, or -1), its
+    `age`, and `votes` (how many agents chose the same option as this one; 0 if it chose a primitive).
     """
     told = dict(zip(env.score_names, timestep.score, strict=True)) | {"discount": timestep.discount}
     if timestep.macro is not None:

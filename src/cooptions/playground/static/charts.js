@@ -56,25 +56,27 @@ export function lines(title, series, step, choose) {
   return element("figure", {}, element("figcaption", {}, title), picture, key);
 }
 
-// Votes of each agent, the active option and the rewards of an episode, step by step.
+// Votes of each agent, the options that lead it and the rewards of an episode, step by step.
 export function timeline(steps, colours, now, width, choose) {
   const count = Math.max(steps.length - 1, 1), left = 62, lane = 20;
-  const height = (colours.length + 2) * lane + 18;
+  const rewards = colours.length; // the lane after the agents'
+  const height = (rewards + 1) * lane + 18;
   const unit = (width - left - 4) / count;
   const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "timeline", role: "img", "aria-label": timelineWords(steps) });
-  const names = [...new Set(steps.flatMap((step) => [step.option, ...(step.votes ?? [])]).filter(Boolean))].sort();
+  const names = [...new Set(steps.flatMap((step) => [...(step.options ?? []), ...(step.votes ?? [])]).filter(Boolean))].sort();
   const label = (text, row) => svg("text", { x: 0, y: row * lane + 14 }, text);
   colours.forEach((colour, agent) => picture.append(svg("circle", { cx: 5, cy: agent * lane + 10, r: 4, fill: colour }), svg("text", { x: 14, y: agent * lane + 14 }, `agent ${agent + 1}`)));
-  picture.append(label("option", colours.length), label("reward", colours.length + 1));
+  picture.append(label("reward", rewards));
   const most = Math.max(1e-9, ...steps.map((step) => Math.abs(step.reward ?? 0)));
-  for (let row = 0; row < colours.length + 2; row++) picture.append(svg("rect", { x: left, y: row * lane + 3, width: width - left - 4, height: lane - 5, class: "lane" }));
+  for (let row = 0; row <= rewards; row++) picture.append(svg("rect", { x: left, y: row * lane + 3, width: width - left - 4, height: lane - 5, class: "lane" }));
   steps.slice(0, -1).forEach((step, at) => {
-    const box = (row, fill) => svg("rect", { x: (left + at * unit).toFixed(2), y: row * lane + 3, width: Math.max(unit, 0.8).toFixed(2), height: lane - 5, fill });
-    step.votes.forEach((vote, agent) => { if (vote) picture.append(box(agent, lineColour(names.indexOf(vote)))); });
-    if (step.option) picture.append(box(colours.length, lineColour(names.indexOf(step.option))));
+    const box = (agent, name, top, height) => svg("rect", { x: (left + at * unit).toFixed(2), y: agent * lane + top, width: Math.max(unit, 0.8).toFixed(2), height, fill: lineColour(names.indexOf(name)) });
+    // The vote is the upper part of an agent's lane, the option that leads it the lower one.
+    step.votes.forEach((vote, agent) => { if (vote) picture.append(box(agent, vote, 3, 5)); });
+    step.options.forEach((option, agent) => { if (option) picture.append(box(agent, option, 8, lane - 10)); });
     if (step.reward) {
       const tall = Math.max(2, Math.abs(step.reward) / most * (lane - 6));
-      picture.append(svg("rect", { x: left + at * unit, y: (colours.length + 2) * lane - 2 - tall, width: Math.max(unit, 2), height: tall, class: step.reward > 0 ? "gain" : "loss" }));
+      picture.append(svg("rect", { x: left + at * unit, y: (rewards + 1) * lane - 2 - tall, width: Math.max(unit, 2), height: tall, class: step.reward > 0 ? "gain" : "loss" }));
     }
   });
   picture.append(svg("line", { x1: left + now * unit, x2: left + now * unit, y1: 0, y2: height - 16, class: "now" }));
@@ -94,7 +96,7 @@ export function timeline(steps, colours, now, width, choose) {
 }
 
 function timelineWords(steps) {
-  const led = steps.filter((step) => step.option).length;
+  const led = steps.filter((step) => step.options?.some(Boolean)).length;
   const total = steps.reduce((sum, step) => sum + (step.reward ?? 0), 0);
   return `Timeline of ${steps.length - 1} steps: options led ${led} of them, the reward adds up to ${shown(total)}`;
 }

@@ -301,7 +301,17 @@ function showEpisode(step) {
   if (!episode) return;
   $("timeline").replaceChildren(...timeline(episode.steps, scene.colours, player.step, Math.max($("timeline").clientWidth, 240), (at) => player.go(at)));
   const total = episode.steps.slice(0, player.step).reduce((sum, each) => sum + (each.reward ?? 0), 0);
-  $("episode-text").textContent = `Reward so far ${shown(total)}. ${step?.option ? `Option ${step.option} leads.` : "No option leads."}`;
+  $("episode-text").textContent = `Reward so far ${shown(total)}. ${ledBy(step)}`;
+}
+
+// Which option leads which agents at a step.
+function ledBy(step) {
+  const names = [...new Set((step?.options ?? []).filter(Boolean))];
+  if (!names.length) return "No option leads.";
+  return names.map((name) => {
+    const agents = step.options.flatMap((option, i) => (option === name ? [i + 1] : []));
+    return `Option ${name} leads ${agents.length === step.options.length ? "all agents" : `agents ${agents.join(", ")}`}.`;
+  }).join(" ");
 }
 
 function sayLater() {

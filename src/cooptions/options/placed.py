@@ -1,0 +1,210 @@
+"""Options of a small team in a larger one: on every sub-team whose agents can take the parts."""
+
+import dataclasses
+from collections.abc import Iterator
+from functools import lru_cache
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.errors import require
+from cooptions.options.base import AbstractOptions, Option
+
+Place = tuple[int, ...]
+"""The agents that take part, in the order of the team that the options are for."""
+
+
+def placed(options: AbstractOptions, env: AbstractEnv) -> AbstractOptions:
+    """The options for an environment's agents: as they are if they are for so many, else on every fitting sub-team."""
+    if isinstance(options, JoinedOptions):
+        return JoinedOptions(tuple(placed(part, env) for part in options.parts))
+    if options.num_agents == env.num_agents:
+        return options
+    name = options.options[0].name
+    require(
+        options.num_agents < env.num_agents,
+        f"options: {name} is for {options.num_agents} agents, the environment has {env.num_agents}",
+    )
+    places = tuple(placements(options.roles(env)))
+    require(
+        len(places) > 0,
+        f"options: {name} is for {options.num_agents} agents of which the environment has none, or too few: their "
+        "features differ",
+    )
+    return PlacedOptions(options.in_env(env), places, env.num_agents)
+
+
+def placements(fits: Bool[np.ndarray, "role agent"]) -> Iterator[Place]:
+    """Every choice of different agents for all roles. Agents that can take the same roles do so in their order, once:
+    of a pair that is alike there is one placement, not two."""
+
+    def extend(place: Place) -> Iterator[Place]:
+        role = len(place)
+        if role == len(fits):
+            yield place
+            return
+        alike = [agent for other, agent in enumerate(place) if (fits[other] == fits[role]).all()]
+        for agent in np.flatnonzero(fits[role]).tolist():
+            if agent not in place and agent > max(alike, default=-1):
+                yield from extend((*place, agent))
+
+    return extend(())
+
+
+class PlacedOptions(AbstractOptions):
+    """The options of a team, once for every sub-team of a larger team that can follow them.
+
+    Those of one kind come one after another, in the order of their places; their names say their members, counted from
+    1: `+e1 of 1,3`.
+    """
+
+    team: AbstractOptions
+    places: tuple[Place, ...] = eqx.field(static=True)
+    team_size: int = eqx.field(static=True)
+    """Agents of the larger team."""
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return _described(self.team.options, self.places, self.team_size)
+
+    @property
+    def max_steps(self) -> int:
+        return self.team.max_steps
+
+    @property
+    def epsilon(self) -> float:
+        return self.team.epsilon
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        return tuple(kind for kind in self.team.kinds for _ in self.places)
+
+    def first(self, num: int) -> "PlacedOptions":
+        """The first options, of which each must be there on all its places."""
+        kinds, rest = divmod(num, len(self.places))
+        require(rest == 0, f"options: the first {num} are no multiple of {len(self.places)} places")
+        return dataclasses.replace(self, team=self.team.first(kinds))
+
+    def action_of(
+        self,
+        option: Int[Array, ""],
+        agent: Int[Array, ""],
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, ""]:
+        """The members' states alone are looked at, and the network of one role asked."""
+        kind, place = option // len(self.places), option % len(self.places)
+        members = jnp.array(self.places)[place]
+        role = jnp.argmax(members == agent)
+        kind = jnp.where(option >= 0, kind, -1)
+        return self.team.action_of(kind, role, agent_states[members], observation[members], action_mask[members])
+
+    def actions(
+        self,
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, "option agent"]:
+        """Of every placed option: many times as costly as `actions_of`. Agents that are no members do action 0."""
+
+        def at_place(members: Int[Array, " role"]) -> Int[Array, "kind agent"]:
+            told = self.team.actions(agent_states[members], observation[members], action_mask[members])
+            return jnp.zeros((told.shape[0], self.team_size), told.dtype).at[:, members].set(told)
+
+        by_place = jax.vmap(at_place, out_axes=1)(jnp.array(self.places))
+        return by_place.reshape(self.num_options, self.team_size)
+
+
+class JoinedOptions(AbstractOptions):
+    """The options of several sets one after another, such as those of pairs and those of the whole team."""
+
+    parts: tuple[AbstractOptions, ...]
+
+    def __check_init__(self) -> None:
+        for name in ("max_steps", "epsilon"):
+            values = [getattr(part, name) for part in self.parts]
+            require(len(set(values)) == 1, f"options: sets that are joined must have one {name}, not {values}")
+        names = [option.name for option in self.options]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        alike = len({part.num_agents for part in self.parts}) == 1
+        require(not (alike and twice), f"options: several that are joined are called {', '.join(twice)}")
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        return tuple(option for part in self.parts for option in part.options)
+
+    @property
+    def max_steps(self) -> int:
+        return self.parts[0].max_steps
+
+    @property
+    def epsilon(self) -> float:
+        return self.parts[0].epsilon
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        found: list[int] = []
+        for part in self.parts:
+            begin = max(found, default=-1) + 1
+            found += [begin + kind for kind in part.kinds]
+        return tuple(found)
+
+    def first(self, num: int) -> "JoinedOptions":
+        """The first options: whole parts, and the first of the next."""
+        kept: list[AbstractOptions] = []
+        for part in self.parts:
+            if num > 0:
+                kept.append(part if num >= part.num_options else part.first(num))
+            num -= part.num_options
+        return JoinedOptions(tuple(kept))
+
+    def action_of(
+        self,
+        option: Int[Array, ""],
+        agent: Int[Array, ""],
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, ""]:
+        """The part that the option is of is asked."""
+        action, begin = jnp.int32(0), 0
+        for part in self.parts:
+            is_asked = (option >= begin) & (option < begin + part.num_options)
+            asked = jnp.where(is_asked, option - begin, -1)
+            told = part.action_of(asked, agent, agent_states, observation, action_mask)
+            action, begin = jnp.where(is_asked, told, action), begin + part.num_options
+        return action
+
+    def actions(
+        self,
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, "option agent"]:
+        return jnp.concatenate([part.actions(agent_states, observation, action_mask) for part in self.parts])
+
+
+def join(*sets: AbstractOptions) -> JoinedOptions:
+    """One set of the options of several, for `MacroEnv`, which places those of small teams.
+
+    task = co.MacroEnv(env, join(options_of_pairs, options_of_the_team))
+    """
+    return JoinedOptions(sets)
+
+
+@lru_cache
+def _described(options: tuple[Option, ...], places: tuple[Place, ...], team_size: int) -> tuple[Option, ...]:
+    """The placed options, each place of the first one first."""
+
+    def at(option: Option, place: Place) -> Option:
+        taking_part = [agent for agent, is_member in zip(place, option.members, strict=True) if is_member]
+        members = tuple(agent in taking_part for agent in range(team_size))
+        told = ",".join(str(agent + 1) for agent in taking_part)
+        return dataclasses.replace(option, name=f"{option.name} of {told}", members=members)
+
+    return tuple(at(option, place) for option in options for place in places)
