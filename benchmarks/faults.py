@@ -202,12 +202,15 @@ def summary(row: Row) -> dict[str, Any]:
 
 def table(result: Mapping[str, Any]) -> str:
     """The outcomes as Markdown."""
-    lines = [f"| fault | tries | {' | '.join(OUTCOMES)} |", f"|---|{'---:|' * (1 + len(OUTCOMES))}"]
+    names = ("tries", *OUTCOMES, "other")
+    lines = [f"| fault | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
     every = Counter()
     for kind, row in result["tries"].items():
-        every.update({name: row[name] for name in ("tries", *OUTCOMES)})
-        lines.append(f"| {kind} | {row['tries']} | {' | '.join(str(row[outcome]) for outcome in OUTCOMES)} |")
-    lines.append(f"| all | {every['tries']} | {' | '.join(str(every[outcome]) for outcome in OUTCOMES)} |")
+        known = {name: row[name] for name in ("tries", *OUTCOMES)}
+        counts = known | {"other": known["tries"] - sum(known[outcome] for outcome in OUTCOMES)}
+        every.update(counts)
+        lines.append(f"| {kind} | {' | '.join(str(counts[name]) for name in names)} |")
+    lines.append(f"| all | {' | '.join(str(every[name]) for name in names)} |")
     return "\n".join(lines)
 
 

@@ -170,7 +170,8 @@ def test_a_page_has_the_parts_it_wants_each_whole(tmp_path, text, message):
 
 
 def test_what_was_not_measured_is_said(tmp_path):
-    text = with_parts("<!-- begin scores --><!-- end scores -->", Page(_evidence(), ()), folder=tmp_path)
+    page = Page(_evidence(), ())
+    text = with_parts("<!-- begin scores --><!-- end scores -->", lambda name: page.part(name, tmp_path))
     assert "Nothing was measured yet." in text
 
 
