@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.faults_stages import context
+from benchmarks.faults_stages import context, slowness
 from cooptions.cli.main import main as command_line
 from cooptions.runs.directory import RunDirectory
 from cooptions.runs.records import read_record, write_record
@@ -90,7 +90,7 @@ CAMPAIGNS = (
 )
 """Campaign files that no campaign can be read from."""
 SECONDS = 60
-"""Within which each must be refused, on a machine that does much besides."""
+"""Within which each must be refused; more on a machine that does much besides."""
 
 
 def bad_configurations(place: Path) -> Iterator[Try]:
@@ -118,6 +118,8 @@ def _bad(words: Sequence[str], here: Path, name: str, out: Path | None) -> str:
     process = context().Process(target=_command, args=(list(words), here, log))
     process.start()
     process.join(SECONDS)
+    if process.is_alive():
+        process.join(SECONDS * (slowness() - 1))
     took = time.monotonic() - begun
     if process.is_alive():
         process.kill()
@@ -214,7 +216,7 @@ def _asked(words: Sequence[str], here: Path) -> str:
     (here / "evil_stranger.py").write_text(f"open({str(here / MARK)!r}, 'w').close()\n")
     process = context().Process(target=_command, args=(words, here, here / "log"))
     process.start()
-    process.join(2 * SECONDS)
+    process.join(2 * SECONDS * slowness())
     process.kill()
     text = (here / "log").read_text(errors="replace")
     if (here / MARK).exists():

@@ -3,12 +3,15 @@
 python -m benchmarks.fuzz_child TARGET ENGINE SECONDS PLACE SEED
 """
 
+import atexit
 import json
 import mmap
 import os
 import random
 import resource
+import shutil
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
@@ -30,7 +33,7 @@ class Session:
     def __init__(self, target: str, engine: str, place: Path) -> None:
         from benchmarks.fuzz_targets import parts_of
 
-        self.parts, self.place, self.engine = parts_of(target), place, engine
+        self.parts, self.place, self.engine = parts_of(target, folder_in_memory()), place, engine
         self.executions = self.refused = self.understood = 0
         self.slowest, self.saved = 0.0, time.monotonic()
         self.findings: dict[str, dict[str, Any]] = {}
@@ -104,6 +107,14 @@ class Session:
             self.save()
 
 
+def folder_in_memory() -> Path:
+    """A folder that goes when the process ends, in memory where there is any to be had."""
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def fuzz_with_atheris(seconds: float, place: Path, seed: int, target: str) -> None:
     import atheris
 
@@ -125,8 +136,6 @@ def fuzz_with_atheris(seconds: float, place: Path, seed: int, target: str) -> No
     options = [f"-max_total_time={int(seconds)}", "-rss_limit_mb=4096", "-timeout=120", f"-max_len={LONGEST}"]
     options += [f"-artifact_prefix={place}/died-", f"-seed={seed + 1}", "-print_final_stats=1", "-reload=0"]
     atheris.Setup([sys.argv[0], *options, str(corpus)], session.one, custom_mutator=change)
-    import atexit
-
     atexit.register(session.save)
     atheris.Fuzz()
 

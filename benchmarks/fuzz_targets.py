@@ -4,8 +4,8 @@ Checks of whole files stand in the way of a fuzzer, and of no one who means harm
 constants, so that what lies behind them is tried, too; `benchmarks.faults` flips bits of files whose checks are real.
 """
 
+import contextlib
 import functools
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +19,14 @@ from safetensors.numpy import save
 from cooptions.campaigns.reading import parse_campaign
 from cooptions.cli.configured import FORMS, configured
 from cooptions.envs.scenarios import make_env
+from cooptions.errors import CooptionsError
+from cooptions.files import digest
 from cooptions.learners.networks import NetworkConfig
 from cooptions.options.option_set import OptionSet, init_policies
 from cooptions.options.primitives import Primitives
 from cooptions.options.report import FeatureReport, OptionReport, Ratio
 from cooptions.options.sharing import storage
-from cooptions.options.sharing.sealed import MANIFEST
+from cooptions.options.sharing.sealed import MANIFEST, canonical_json, parse_object
 from cooptions.options.sight import View
 from cooptions.options.train import eigenoptions
 from cooptions.runs import team_storage
@@ -61,13 +63,23 @@ def option_set(place: Path) -> list[Part]:
     files = {name: (path / name).read_bytes() for name in (storage.POLICIES, storage.DESCRIPTION, storage.CARD)}
 
     def manifest(content: bytes) -> None:
-        (path / MANIFEST).write_bytes(content)
+        (path / MANIFEST).write_bytes(_sealed_again(content))
         storage.load_option_set(path, env)
 
     def part(name: str) -> Part:
-        return Part(name, lambda content: storage._restore(path, {**files, name: content}, env), files[name])
+        return Part(name, lambda content: storage.restore_option_set(path, {**files, name: content}, env), files[name])
 
     return [Part(MANIFEST, manifest, (path / MANIFEST).read_bytes()), part(storage.DESCRIPTION), part(storage.POLICIES)]
+
+
+def _sealed_again(content: bytes) -> bytes:
+    """The same manifest with the check of its content, as whoever means harm would write it; bytes that are no JSON
+    object as they are."""
+    with contextlib.suppress(CooptionsError):
+        value = parse_object(MANIFEST, content)
+        value["sha256"] = digest(canonical_json({name: part for name, part in value.items() if name != "sha256"}))
+        return canonical_json(value)
+    return content
 
 
 def run_config(place: Path) -> list[Part]:
@@ -167,10 +179,8 @@ TARGETS: Mapping[str, Callable[[Path], list[Part]]] = {
 }
 
 
-def parts_of(target: str) -> list[Part]:
-    """The parts of a target, in a folder of memory where there is one, with all checks of whole files constant."""
-    memory = Path("/dev/shm")
-    place = Path(tempfile.mkdtemp(prefix="fuzz-", dir=memory if memory.is_dir() else None))
+def parts_of(target: str, place: Path) -> list[Part]:
+    """The parts of a target, with their files in an empty folder and all checks of whole files constant."""
     for check in (
         "cooptions.runs.records._check",
         "cooptions.files._tree_digest",
@@ -184,8 +194,6 @@ def parts_of(target: str) -> list[Part]:
 
 def _attempt_both(first: Callable[[], object], second: Callable[[], object]) -> None:
     """Both, whatever the first says."""
-    from cooptions.errors import CooptionsError
-
     try:
         first()
     except CooptionsError as error:

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 import pytest
 
+from benchmarks import faults_page
 from cooptions.cli.main import COMMANDS
 from cooptions.envs import rollout
 from cooptions.envs.scenarios import make_env
@@ -142,6 +143,19 @@ def test_prose_is_wrapped(page):
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     prose = [line for line in text.splitlines() if not line.startswith(("|", "![", "<"))]
     assert [line for line in prose if len(line) > 100 and "](" not in line] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_page_has_a_placeholder(page):
+    """A word of capitals where a number or table was to be put in."""
+    text = re.sub(r"^```.*?^```$|`[^`]*`", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert re.findall(r"^[A-Z_]{3,}$|\b(?:TODO|TBD|FIXME|XXX|MINUTES|PLACEHOLDER)\b", text, re.MULTILINE) == []
+
+
+def test_the_tables_of_the_reliability_guide_are_those_of_the_results():
+    assert faults_page.written(faults_page.PAGE.read_text()) == faults_page.PAGE.read_text(), (
+        "python -m benchmarks.faults_page"
+    )
 
 
 def test_the_front_page_is_short():

@@ -13,6 +13,11 @@ def test_what_is_no_finite_number_fits_no_bounds(value, bounds):
         require_number("rate", value, **bounds)
 
 
+def test_nan_is_not_called_negative():
+    with pytest.raises(ConfigError, match="rate must be a number, not nan"):
+        require_number("rate", NAN, at_least=0)
+
+
 @pytest.mark.parametrize(
     ("bounds", "good", "bad", "message"),
     [

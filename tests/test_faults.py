@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.faults import Arguments, Row, kinds, main, outcome_of, run_tries, summary, table
 from benchmarks.faults_asked import CAMPAIGNS, COMMANDS, SCENARIOS, SENSELESS
+from benchmarks.faults_stages import slowness
 from benchmarks.faults_tries import compared, flips, full_disks, locks, losses, resume, stopped_training
 from cooptions.errors import ArtifactError
 from cooptions.runs.stages import STAGES
@@ -72,7 +73,21 @@ def test_a_series_goes_on_where_it_was_stopped():
 
 def test_a_try_that_never_ends_is_found(monkeypatch):
     monkeypatch.setattr("benchmarks.faults.HANGS", 1)
+    monkeypatch.setattr("benchmarks.faults_stages.slowness", lambda: 1.0)
     assert outcome_of(lambda: time.sleep(60) or "harmless")[0] == "traceback"
+
+
+def test_a_try_that_waits_for_other_programs_may_take_longer(monkeypatch):
+    monkeypatch.setattr("benchmarks.faults.HANGS", 1)
+    monkeypatch.setattr("benchmarks.faults_stages.slowness", lambda: 5.0)
+    assert outcome_of(lambda: time.sleep(1.5) or "harmless")[0] == "harmless"
+
+
+def test_a_busy_machine_is_a_slow_one(monkeypatch):
+    assert slowness() >= 1.0
+    clock = iter(range(0, 100, 2))  # two seconds by the clock
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    assert slowness() == pytest.approx(2 / 0.05)
 
 
 def test_a_stopped_training_survives_faults_of_every_kind(tmp_path):

@@ -4,6 +4,7 @@ import json
 import random
 import re
 import struct
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from benchmarks.fuzz_mutations import mutated
+from benchmarks.fuzz_targets import TARGETS, parts_of
 from cooptions.campaigns.reading import parse_campaign
 from cooptions.envs.names import families
 from cooptions.envs.scenarios import make_env
@@ -205,6 +207,25 @@ def test_a_campaign_of_other_values_is_read_or_refused_in_one_line(changes):
 def test_a_campaign_of_any_bytes_is_read_or_refused_in_one_line(new, at):
     """Bytes that are no UTF-8 among them."""
     assert _said(CooptionsError, lambda: parse_campaign(CAMPAIGN[:at] + new + CAMPAIGN[at:]).wanted).isprintable()
+
+
+@pytest.fixture
+def checks_restored():
+    yield
+    mock.patch.stopall()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_each_target_of_the_fuzzer_understands_its_valid_files(target, tmp_path, checks_restored):
+    """A target whose loader has moved refuses everything, and an hour of fuzzing shows nothing."""
+    for part in parts_of(target, tmp_path):
+        part.read(part.whole)
+
+
+def test_the_fuzzer_sees_what_lies_behind_the_check_of_a_shared_manifest(tmp_path, checks_restored):
+    manifest = next(part for part in parts_of("option-set", tmp_path) if part.name == "manifest.json")
+    with pytest.raises(ArtifactError, match="no name for a file of a shared folder"):
+        manifest.read(manifest.whole.replace(b"option_set.json", b"../../option_set.json"))
 
 
 @pytest.mark.parametrize("whole", [CAMPAIGN, WHOLE, LINES, json.dumps(encode(DESCRIPTION)).encode()])

@@ -60,7 +60,8 @@ def require_number(
     fits = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     fits = fits and (at_least is None or value >= at_least) and (at_most is None or value <= at_most)
     fits = fits and (above is None or value > above) and (below is None or value < below)
-    require(fits, f"{name} must {_bounds(at_least, at_most, above, below)}, not {value}")
+    bounds = _bounds(at_least, at_most, above, below) if value == value else "be a number"
+    require(fits, f"{name} must {bounds}, not {value}")
 
 
 def require_whole(name: str, value: Any, *, at_least: int = 1, at_most: int = LARGEST) -> None:

@@ -35,6 +35,9 @@ LARGEST_EXACT = 2**53
 """Every whole number up to this one is a float."""
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What a disk answers that has no room."""
+
 CACHE = "COOPTIONS_CACHE"
 """The variable that names another place for the cache, or `off`."""
 
@@ -63,6 +66,7 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
     """Let `write` make a file beside its place, and move it there once all of it is on the disk."""
     partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
+        _refuse_device(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial.unlink(missing_ok=True)  # it might be a link to some other file
         write(partial)
@@ -72,9 +76,19 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
     except (OSError, SafetensorError) as error:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+        full = isinstance(error, SafetensorError) or error.errno in FULL
+        advice = "make room and run it again" if full else "choose another place, or make this one writable"
         raise ArtifactError(
-            f"{path}: cannot be written: {_reason(error)}; earlier files are untouched: make room and run it again"
+            f"{path}: cannot be written: {_reason(error)}; earlier files are untouched: {advice}"
         ) from None
+
+
+def _refuse_device(path: Path) -> None:
+    """What moves a file to the place of a device, such as `/dev/null`, takes it from the whole machine."""
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.stat().st_mode
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise OSError(errno.EINVAL, "it is a device", str(path))
 
 
 def _reason(error: Exception) -> str:
@@ -109,9 +123,9 @@ def read_json(path: Path) -> Json:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise ArtifactError(f"{path}: damaged: {error}; restore it or choose another --out") from None
+        raise ArtifactError(f"{path}: damaged: {error}; restore it, or see `cooptions repair`") from None
     if not isinstance(value, dict):
-        raise ArtifactError(f"{path}: damaged: it is no JSON object; restore it or choose another --out")
+        raise ArtifactError(f"{path}: damaged: it is no JSON object; restore it, or see `cooptions repair`")
     return value
 
 

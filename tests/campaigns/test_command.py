@@ -90,6 +90,8 @@ def test_filters_leave_some_rows(fake, campaign, flags, prepared):
         (["--seeds", "-1"], "seeds must not be negative, not -1"),
         (["--executor", "processes", "--beside", "0"], "beside must be at least 1, not 0"),
         (["--executor", "ray", "--gpus", "-1"], "gpus must not be negative"),
+        (["--plan", "--gpus", "nan"], "gpus must be a number, not nan"),
+        (["--plan", "--beside", "0"], "beside must be at least 1, not 0"),
         (["--executor", "ray", "--cpus", "0"], "a task must take something"),
     ],
 )

@@ -92,9 +92,9 @@ def test_a_claim_holds_by_all_comparisons_and_fails_by_any(finals, discoveries, 
 @pytest.mark.parametrize(
     ("make", "whole", "shorter", "missing"),
     [
-        (coverage_table, "6 of 10", "5 of 10, 5 discoveries over 0.2", "0 of 10"),
-        (end_table, "72.5 [71.0, 74.2]", "72.0 [70.3, 73.7] over 0.2", "not measured"),
-        (area_table, "36.2 [35.5, 37.1]", "36.0 [35.2, 36.8] over 0.2", "not measured"),
+        (coverage_table, "6 of 10", "5 of 10, 5 discoveries at 0.2 of the steps", "0 of 10"),
+        (end_table, "72.5 [71.0, 74.2]", "72.0 [70.3, 73.7] at 0.2 of the steps", "not measured"),
+        (area_table, "36.2 [35.5, 37.1]", "36.0 [35.2, 36.8] at 0.2 of the steps", "not measured"),
     ],
 )
 def test_tables_of_a_line_up_are_by_the_largest_share_of_the_steps(make, whole, shorter, missing):
@@ -180,7 +180,8 @@ def test_a_page_has_the_parts_it_wants_each_whole(tmp_path, text, message):
 
 
 def test_what_was_not_measured_is_said(tmp_path):
-    text = with_parts("<!-- begin scores --><!-- end scores -->", Page(_evidence(), ()), folder=tmp_path)
+    page = Page(_evidence(), ())
+    text = with_parts("<!-- begin scores --><!-- end scores -->", lambda name: page.part(name, tmp_path))
     assert "Nothing was measured yet." in text
 
 

@@ -31,6 +31,14 @@ def test_a_mistyped_directory_is_refused_and_not_made(command, tmp_path, monkeyp
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("command", ["show", "evaluate", "figure", "options"])
+@pytest.mark.parametrize(("file", "noun"), [("option_set.json", "an option set"), ("team.json", "a learned team")])
+def test_what_is_no_run_is_called_by_its_name(command, file, noun, tmp_path, refused):
+    for name in (file, "manifest.json"):
+        (tmp_path / name).write_text("{}")
+    assert f"is {noun}, not a run directory" in refused(*COMMANDS[command](str(tmp_path)))
+
+
 @pytest.mark.parametrize("command", ["show", "evaluate", "compare", "figure", "repair"])
 def test_names_are_no_markup(command, learned, printed):
     """The directory is called `whole [/b]`, which rich would refuse as markup."""

@@ -1,7 +1,9 @@
 import importlib
+import os
 import signal
 import subprocess
 import sys
+from importlib.machinery import ExtensionFileLoader
 
 import pytest
 
@@ -107,3 +109,26 @@ def test_a_stop_that_an_import_turns_into_another_error_is_one_line(monkeypatch,
         main(["train", "quick"])
     assert stopped.value.code == 130
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_stop_while_an_extension_begins_ends_the_process_at_once(monkeypatch, capfd):
+    """An error that is raised there would abort it: C++ lets none through."""
+
+    class Loader(ExtensionFileLoader):
+        def exec_module(self, module):
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except Interrupted:
+                pytest.fail("raised within an extension")
+
+    def end(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr(importlib, "import_module", lambda name: Loader("name", "path").exec_module(None))
+    monkeypatch.setattr(os, "_exit", end)
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "quick"])
+    assert stopped.value.code == 130
+    assert capfd.readouterr().err.splitlines() == [
+        "cooptions: stopped; finished stages are kept: run the same command to go on"
+    ]

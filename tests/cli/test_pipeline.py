@@ -28,7 +28,12 @@ BRIEFLY = ["--learning.learner.steps", "640", "--learning.evaluations", "1", "--
         (["walk", "--seeds", "2"], "first argument"),
         (["walk", "quick", "--options.learner.steps", "9000"], "nothing here uses the flags of options"),
         (["train", "quick", "--method", "iql", *BRIEFLY, *WALK], "nothing here uses the flags of walk"),
-        (["train", "quick", "--learning.learner.learning-rate", "-1"], "learning_rate must not be negative, not -1"),
+        (["train", "quick", "--learning.learner.learning-rate", "-1"], "learning.learner.learning_rate must not be"),
+        (
+            ["train", "quick", "--options.learner.network.hidden", "0"],
+            "options.learner.network.hidden must be at least",
+        ),
+        (["train", "quick", "--learning.learner.batch", "0"], "learning.learner.batch must be at least 1"),
         (["train", "quick", "--learning.learner.epsilon-start", "5"], "epsilon_start must lie in [0, 1], not 5"),
         (["compare"], "name at least one run directory"),
     ],

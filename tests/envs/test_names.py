@@ -6,6 +6,7 @@ import pytest
 
 from cooptions.envs.base import FAMILIES
 from cooptions.envs.names import families, family_of, scenario_names
+from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 
 
@@ -22,6 +23,19 @@ def test_every_family_has_a_scenario_that_is_of_it(name):
     assert families()[name].scenarios
     for scenario in families()[name].scenarios:
         assert family_of(scenario, families()).name == name
+
+
+@pytest.mark.parametrize("name", families())
+@pytest.mark.parametrize("value", [-1, 2**31 - 1, 10**14])
+def test_a_number_is_taken_or_refused_by_name(name, value):
+    """Numbers that no array can hold, or has room for."""
+    scenario = families()[name].scenarios[0]
+    for field in dataclasses.fields(FAMILIES[name]):
+        if isinstance(field.default, int) and not isinstance(field.default, bool):
+            try:
+                make_env(f"{scenario},{field.name}={value}")
+            except ConfigError as error:
+                assert field.name in str(error) or str(value) in str(error)
 
 
 def test_our_own_are_listed_before_those_of_other_libraries():

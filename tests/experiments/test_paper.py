@@ -85,7 +85,8 @@ def test_no_verdict_uses_scores_of_foraging_with_full_sight():
 @pytest.mark.parametrize("path", PAPER.pages, ids=str)
 def test_pages_are_what_the_results_say(path):
     page = ROOT / path
-    made = with_parts(page.read_text(), page_of(Evidence.read(PAPER, RESULTS), RESULTS), page.parent)
+    parts = page_of(Evidence.read(PAPER, RESULTS), RESULTS)
+    made = with_parts(page.read_text(), lambda name: parts.part(name, page.parent))
     assert made == page.read_text(), "run cooptions campaign experiments/paper.yaml --report"
 
 

@@ -9,6 +9,8 @@ import pytest
 from playground_scenes import FORAGING, GRID, KITCHEN
 from starlette.testclient import TestClient
 
+from cooptions.errors import ConfigError
+from cooptions.playground.command import _listen
 from cooptions.playground.server import make_app
 
 TOKEN = "a-token"
@@ -179,6 +181,12 @@ def spoiled(rng):
         at = rng.randrange(len(body))
         body = body[:at] + bytes([rng.randrange(256)]) + body[at + rng.randint(0, 2) :]
     return question, body
+
+
+@pytest.mark.parametrize("host", ["nonsense..", "no-such-host.invalid"])
+def test_a_host_that_is_none_is_refused_by_its_flag(host):
+    with pytest.raises(ConfigError, match="play: cannot listen at .*; give another --host"):
+        _listen(host, 0)
 
 
 def test_a_thousand_malformed_requests_do_not_bring_it_down(client, ask):

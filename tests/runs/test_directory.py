@@ -1,5 +1,6 @@
 import json
 import multiprocessing
+import os
 import subprocess
 import sys
 
@@ -174,6 +175,20 @@ def test_write_is_whole_or_not_at_all(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
+def test_a_device_is_not_replaced(tmp_path):
+    """Moving a file to the place of `/dev/null` would take that from the whole machine."""
+    (tmp_path / "link").symlink_to(os.devnull)
+    with pytest.raises(ArtifactError, match="cannot be written: it is a device"):
+        write_bytes(tmp_path / "link", b"new")
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_only_a_full_disk_needs_room(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ArtifactError, match="choose another place"):
+        write_bytes(tmp_path / "file" / "inner", b"new")
+
+
 def test_leaves_are_named_and_filled_back():
     assert [name for name, _ in named_leaves(TREE)] == ["nested.0", "weights"]
     filled = fill(TREE, dict(named_leaves(TREE)))
@@ -310,6 +325,13 @@ def test_reading_changes_nothing_and_needs_no_lock(tmp_path):
     for write in (lambda: run.save("c", TREE, seconds=0.0), run.summarise, lambda: run.stage("c", dict, dict)):
         with pytest.raises(ArtifactError, match="opened for reading only"):
             write()
+
+
+def test_a_run_without_its_configuration_is_to_be_repaired_and_not_made(tmp_path):
+    _finished(tmp_path / "run")
+    (tmp_path / "run/config.json").unlink()
+    with pytest.raises(ArtifactError, match="config.json is missing; restore it, or see `cooptions repair"):
+        read_run(tmp_path / "run")
 
 
 def test_reading_what_is_no_run_makes_no_directory(tmp_path):

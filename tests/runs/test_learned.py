@@ -1,6 +1,7 @@
 """What a run learned: scores on disk, comparisons, fresh episodes, through the command line."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from cooptions.cli.main import main
 from cooptions.runs.records import read_record, write_record
 from cooptions.scores.statistics import load_scores
+from cooptions.training import memory
 
 TINY = [
     *("--learning.learner.steps", "1640", "--learning.learner.num-envs", "4", "--learning.learner.rollout", "10"),
@@ -117,6 +119,29 @@ def test_final_policies_play_fresh_episodes(run, capsys):
     assert "percent_eaten" in told
     assert "iql+handmade" in told
     assert "0.0016M" in told
+
+
+def test_more_episodes_than_there_is_memory_for_are_refused(run, monkeypatch, capsys):
+    monkeypatch.setattr(memory, "host_bytes", lambda: 10**8)
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(run), "--episodes", "1000000"])
+    assert re.search(
+        r"evaluate: needs [\d.]+ GB, the device has 0.1 GB; make episodes smaller", capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--episodes", "1e12"], "episodes must be at most 1000000, not 1000000000000"),
+        (["--key", "99999999999"], "key must be at most 32768, not 99999999999"),
+        (["--key", "-5"], "key must be at least 0, not -5"),
+    ],
+)
+def test_numbers_beyond_all_sense_are_refused_by_name(run, flags, message, capsys):
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(run), *flags])
+    assert message in capsys.readouterr().err
 
 
 def test_finished_training_is_not_repeated(run):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cooptions.errors import require
+from cooptions.errors import require, require_number, require_whole
 
 
 @dataclass(frozen=True)
@@ -53,5 +53,6 @@ class CampaignArguments:
 
     def __post_init__(self) -> None:
         require(self.file != Path(), "campaign: name a campaign file, in YAML")
-        for name in ("members", "seeds"):
-            require(getattr(self, name) >= 0, f"{name} must not be negative, not {getattr(self, name)}")
+        for name in ("members", "seeds", "gpus", "cpus", "fraction"):
+            require_number(name, getattr(self, name), at_least=0)
+        require_whole("beside", self.beside)

@@ -4,7 +4,7 @@ import base64
 import html
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,14 +62,14 @@ def write_page(path: Path, page: Page) -> None:
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}; run this where the page is") from None
     try:
-        written = with_parts(text, page, path.parent)
+        written = with_parts(text, lambda name: page.part(name, path.parent))
     except ArtifactError as error:
         raise ArtifactError(f"{path}: {error}") from None
     write_bytes(path, written.encode())
 
 
-def with_parts(text: str, page: Page, folder: Path) -> str:
-    """The text of a page, with every part that it has markers for made from the results."""
+def with_parts(text: str, part: Callable[[str], str]) -> str:
+    """The text of a page, with every part that it has markers for made anew."""
     names = list(dict.fromkeys(re.findall(r"<!-- (?:begin|end) (\S+) -->", text)))
     if not names:
         raise ArtifactError(
@@ -80,7 +80,7 @@ def with_parts(text: str, page: Page, folder: Path) -> str:
         if text.count(begin) != 1 or text.count(end) != 1 or text.index(end) < text.index(begin):
             raise ArtifactError(f"needs {begin} and {end}, once each and in this order")
         before, rest = text.split(begin)
-        text = f"{before}{begin}\n{page.part(name, folder)}\n{end}{rest.split(end)[1]}"
+        text = f"{before}{begin}\n{part(name)}\n{end}{rest.split(end)[1]}"
     return text
 
 

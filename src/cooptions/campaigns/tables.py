@@ -103,7 +103,7 @@ def coverage_table(evidence: Evidence, lineup: Lineup) -> Table:
     def seeds(found: Result | None) -> str:
         if found is None:
             return f"0 of {wanted}"
-        share = "" if found.fraction == 1 else f" over {found.fraction:g}"
+        share = "" if found.fraction == 1 else f" at {found.fraction:.3g} of the steps"
         return f"{len(found.seeds)} of {wanted}{_discoveries(found)}{share}"
 
     return _by_scenario("seeds", evidence, lineup, seeds)
@@ -123,7 +123,7 @@ def _score_of(measure: Callable[[Scores], Estimate]) -> Callable[[Result | None]
     def score(found: Result | None) -> str:
         if found is None:
             return UNMEASURED
-        share = "" if found.fraction == 1 else f" over {found.fraction:g}"
+        share = "" if found.fraction == 1 else f" at {found.fraction:.3g} of the steps"
         return f"{measure(found.scores)}{share}"
 
     return score

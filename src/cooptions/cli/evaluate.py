@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cooptions.cli.arguments import POSITIONAL, parse
-from cooptions.errors import require
+from cooptions.errors import require, require_whole
 
 if TYPE_CHECKING:
     from cooptions.runs.run import Run
+
+MOST_EPISODES = 1_000_000
+LARGEST_KEY = 2**15
+"""The largest that leaves room for any seed of a run."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class EvaluateArguments:
     """Do not keep compiled programs for the next time."""
 
     def __post_init__(self) -> None:
-        require(self.episodes >= 1, f"episodes must be at least 1, not {self.episodes}")
+        require_whole("episodes", self.episodes, at_most=MOST_EPISODES)
+        require_whole("key", self.key, at_least=0, at_most=LARGEST_KEY)
 
 
 def main(words: Sequence[str]) -> dict[str, str] | None:

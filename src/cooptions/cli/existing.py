@@ -4,16 +4,24 @@ from dataclasses import replace
 from pathlib import Path
 
 from cooptions.errors import ArtifactError, ConfigError
+from cooptions.options.sharing import storage
 from cooptions.options.train import recipe
+from cooptions.runs import team_storage
 from cooptions.runs.config import Config, config_of_run
 from cooptions.runs.directory import read_run
 from cooptions.runs.recipe import NAME, apply_recipe, read_recipe
 from cooptions.runs.run import Run
 from cooptions.training.progress import Progress
 
+OTHERS = {storage.DESCRIPTION: "an option set", team_storage.DESCRIPTION: "a learned team"}
+"""What else is kept in directories, by the file that tells."""
+
 
 def require_run(command: str, path: Path) -> None:
     """Refuse a place that holds no run."""
+    for file, noun in OTHERS.items():
+        if (path / file).is_file():
+            raise ConfigError(f"{command}: {path} is {noun}, not a run directory; give the run that it was made in")
     if not any((path / name).is_file() for name in ("config.json", "manifest.json")):
         raise ConfigError(f"{command}: {path} is not a run directory; `cooptions discover SCENARIO` makes one")
 

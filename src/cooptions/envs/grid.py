@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.envs.base import FAMILIES, AbstractEnv, require_apart, require_on_axes
-from cooptions.errors import ConfigError, require
+from cooptions.errors import ConfigError, require, require_whole
 from cooptions.files import digest
 from cooptions.types import Feature, TimeStep, restart
 
@@ -81,7 +81,7 @@ class Grid(AbstractEnv[State]):
             self.height * self.width <= MOST_CELLS,
             f"height x width must be at most {MOST_CELLS} cells, not {self.height}x{self.width}",
         )
-        require(self.time_limit >= 1, f"time_limit must be at least 1, not {self.time_limit}")
+        require_whole("time_limit", self.time_limit)
         require(0 <= self.step_cost < math.inf, f"step_cost must be 0 or more, not {self.step_cost}")
         require(
             not self.types or (len(self.types) == self.num_agents and set(self.types) <= {"1", "2"}),

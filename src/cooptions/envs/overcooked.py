@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt8
 from cooptions.envs.adapters.quiet import quiet_import
 from cooptions.envs.base import FAMILIES, AbstractEnv, require_apart, require_on_axes
 from cooptions.envs.rooms import apart, reachable
-from cooptions.errors import require
+from cooptions.errors import require, require_whole
 from cooptions.types import Feature, TimeStep, restart
 
 with quiet_import():
@@ -69,8 +69,8 @@ class Overcooked(AbstractEnv[Kitchen]):
     def __post_init__(self) -> None:
         near = difflib.get_close_matches(self.layout, overcooked_layouts, cutoff=0.4) or list(overcooked_layouts)
         require(self.layout in overcooked_layouts, f"layout: there is no {self.layout!r}; try {', '.join(near)}")
-        require(self.shaping_horizon >= 0, f"shaping_horizon must be at least 0, not {self.shaping_horizon}")
-        require(self.time_limit >= 1, f"time_limit must be at least 1, not {self.time_limit}")
+        require_whole("shaping_horizon", self.shaping_horizon, at_least=0)
+        require_whole("time_limit", self.time_limit)
 
     @property
     def num_agents(self) -> int:

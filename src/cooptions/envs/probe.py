@@ -10,9 +10,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.envs.base import FAMILIES, AbstractEnv
+from cooptions.errors import require_whole
 from cooptions.types import Feature, TimeStep, restart
 
 Cue = Literal[-1, 1]
+MOST_AGENTS = 32
 
 
 class ProbeState(eqx.Module):
@@ -35,6 +37,9 @@ class AbstractProbe(AbstractEnv[ProbeState]):
     """Whether the end is a time limit: the task would have gone on."""
 
     num_agents: int = 2
+
+    def __post_init__(self) -> None:
+        require_whole("num_agents", self.num_agents, at_most=MOST_AGENTS)
 
     @property
     def num_actions(self) -> int:

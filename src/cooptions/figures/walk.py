@@ -1,7 +1,11 @@
 """Where the walk went: one map for the first two coordinates, one bar chart for every feature."""
 
+from collections.abc import Sequence
+
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 
 from cooptions.figures.base import FIGURES, AbstractFigure
 from cooptions.runs.run import Run
@@ -22,13 +26,11 @@ class WalkFigure(AbstractFigure):
         features, has = team.features, team.has_feature
         states = np.asarray(run.walk.states[0]).reshape(-1, team.num_agents, len(features))
         canvas = Figure(figsize=(2.6 * (len(features) + 1), 2.4), layout="constrained")
+        canvas.set_layout_engine("constrained", w_pad=0.1)
         axes = canvas.subplots(1, len(features) + 1, squeeze=False)[0]
         if len(features) > 1:
             whole = states[:, has[:, :2].all(axis=1)].reshape(-1, len(features))
-            edges = [_edges(feature) for feature in features[:2]]
-            visits = np.histogram2d(whole[:, 0], whole[:, 1], bins=edges)[0]
-            image = axes[0].imshow(visits / max(visits.sum(), 1), cmap="viridis")
-            axes[0].set(xlabel=features[1].name, ylabel=features[0].name, title="visits")
+            image = draw_visits(axes[0], features[:2], whole)
             canvas.colorbar(image, ax=axes[0], shrink=0.8)
         else:
             axes[0].set_axis_off()
@@ -39,6 +41,19 @@ class WalkFigure(AbstractFigure):
             ax.set(title=feature.name, ylabel="share of steps" if index == 0 else "")
         canvas.suptitle(f"{run.config.scenario}: {len(states):,} random joint steps")
         return canvas
+
+
+def draw_visits(ax: Axes, features: Sequence[Feature], values: np.ndarray) -> AxesImage:
+    """A map of the share of steps at each place, by the first two features."""
+    rows, columns = map(_edges, features)
+    visits = np.histogram2d(values[:, 0], values[:, 1], bins=[rows, columns])[0]
+    ax.set(xlabel=features[1].name, ylabel=features[0].name, title="visits")
+    return ax.imshow(
+        visits / max(visits.sum(), 1),
+        cmap="viridis",
+        extent=(columns[0], columns[-1], rows[-1], rows[0]),
+        aspect=(columns[1] - columns[0]) / (rows[1] - rows[0]),
+    )
 
 
 def _edges(feature: Feature) -> np.ndarray:

@@ -68,9 +68,9 @@ def _serve(library: "Library", arguments: PlayArguments, console: "Console") -> 
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     token = secrets.token_urlsafe(24)
+    sock = _listen(arguments.host, arguments.port)  # first: it may be refused
     with console.status("compiling ..."):
         library.scene(0)
-    sock = _listen(arguments.host, arguments.port)
     address = f"http://{_shown(arguments.host)}:{sock.getsockname()[1]}/{token}/"
     if arguments.host not in LOOPBACK:
         console.print("Other machines can reach this page. Whoever has its address can use it.")
@@ -90,8 +90,10 @@ def _listen(host: str, port: int) -> socket.socket:
         sock = socket.socket(family, kind)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
-    except OSError as error:
-        raise ConfigError(f"play: cannot listen at {host} port {port}: {error.strerror}; give another --port") from None
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "this is no name of a host"
+        remedy = "give another --host" if isinstance(error, (socket.gaierror, UnicodeError)) else "give another --port"
+        raise ConfigError(f"play: cannot listen at {host} port {port}: {reason}; {remedy}") from None
     return sock
 
 

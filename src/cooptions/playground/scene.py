@@ -20,7 +20,8 @@ from cooptions.playground.board import Board
 from cooptions.playground.lens import Lens, numbers
 from cooptions.playground.scenery import picture, scenery, shares_cells, value_names
 from cooptions.plots import colours
-from cooptions.runs.team import LearnedTeam, play_episode
+from cooptions.runs.episodes import play_episode
+from cooptions.runs.team import LearnedTeam
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,12 +99,16 @@ class Scene:
         num_primitives = innermost(self.team.env).num_actions
         states = np.asarray(played.rollout.agent_states)
         steps: list[dict[str, Any]] = [{"states": numbers(row)} for row in states]
-        for time, (row, options, reward) in enumerate(
-            zip(played.rollout.actions.tolist(), played.options, played.rewards.tolist(), strict=True)
+        for time, (row, options, votes, reward) in enumerate(
+            zip(played.rollout.actions.tolist(), played.options, played.votes, played.rewards.tolist(), strict=True)
         ):
-            votes = [names[action].removeprefix("option ") if action >= num_primitives else "" for action in row]
             acted = [names[action] if action < num_primitives else "" for action in row]
-            steps[time] |= {"options": list(options), "votes": votes, "actions": acted, "reward": round(reward, 5)}
+            steps[time] |= {
+                "options": list(options),
+                "votes": list(votes),
+                "actions": acted,
+                "reward": round(reward, 5),
+            }
         return {"steps": steps, "scenery": scenery(innermost(self.env), played.rollout.states)}
 
     def warm_up(self) -> None:

@@ -238,8 +238,9 @@ def read_run(path: Path, warn: Warn = complain) -> RunDirectory:
     disk that cannot be written, can be looked at."""
     run = RunDirectory(path, warn=warn, writable=False)
     if not run.file("config.json").exists():
-        made = "config.json is missing" if run.file("manifest.json").exists() else "no run was made here"
-        raise ArtifactError(f"{path}: {made}; `cooptions discover PRESET --out {path}` makes one")
+        if run.file("manifest.json").exists():
+            raise ArtifactError(f"{path}: config.json is missing; restore it, or see `cooptions repair {path}`")
+        raise ArtifactError(f"{path}: no run was made here; `cooptions discover SCENARIO --out {path}` makes one")
     run.verify()
     return run
 

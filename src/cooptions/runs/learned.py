@@ -19,6 +19,7 @@ from cooptions.runs.config import env_differences
 from cooptions.runs.directory import RunDirectory, read_run
 from cooptions.runs.run import Run
 from cooptions.scores.statistics import Scores, load_scores, save_scores
+from cooptions.training.memory import held_bytes, require_room
 
 
 def write_scores(run: Run) -> list[Scores]:
@@ -93,7 +94,9 @@ def evaluate_run(run: Run, num_episodes: int, keys: Key[Array, " seed"]) -> list
     if not run.has("learning"):
         raise ArtifactError(f"{run.directory.path}: nothing was learned here; `cooptions train` does it")
     (policy, _), stage = run.learning, config.learning.stage
-    values = _play(stage.learner, num_episodes, policy, run.task, keys)[:, None]
+    play = partial(_play, stage.learner, num_episodes)
+    require_room("evaluate", held_bytes(play, policy, run.task, keys), "episodes", on_device=True)
+    values = play(policy, run.task, keys)[:, None]
     return _told(run, config.learning.scores(config.env, config.scenario, values))
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -84,7 +85,19 @@ def changed(config: Configuration, changes: Changes, where: str = "", *, trust: 
         name: _value(hints[name], getattr(config, name), value, f"{where}{name}", trust)
         for name, value in changes.items()
     }
-    return dataclasses.replace(config, **values) if values else config  # pyright: ignore[reportArgumentType]
+    try:
+        return dataclasses.replace(config, **values) if values else config  # pyright: ignore[reportArgumentType]
+    except ConfigError as error:
+        raise ConfigError(_located(str(error), where, names)) from None
+
+
+def _located(message: str, where: str, names: Sequence[str]) -> str:
+    """What is wrong with a field of a part, by the whole path of the field: a part knows its own name at most."""
+    first = re.split(r"\W", message, maxsplit=1)[0]
+    outer, _, own = where.removesuffix(".").rpartition(".")
+    if first == own and outer:
+        return f"{outer}.{message}"
+    return f"{where}{message}" if first in names else message
 
 
 def unknown_field(name: str, names: Sequence[str]) -> str:

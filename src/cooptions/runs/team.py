@@ -5,32 +5,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 from matplotlib.figure import Figure
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.wrapper import innermost, innermost_state
+from cooptions.envs.wrapper import innermost
 from cooptions.errors import ArtifactError, require
 from cooptions.files import Json
-from cooptions.learners.acting import leading_option
 from cooptions.learners.base import LearnerConfig
 from cooptions.learners.learn import Learning, learn_seeds, metric_names, scores_by_metric
-from cooptions.plots import Rollout, add_captions, frames, save_gif
 from cooptions.plots.canvas import write_canvas
 from cooptions.plots.curves import plot_learning_curves
 from cooptions.runs.directory import provenance
+from cooptions.runs.episodes import Episode, play_episode, write_episode
 from cooptions.runs.presets import LearnerRecipe
 from cooptions.runs.run import Run
 from cooptions.scores.comparison import Row, compare, improvements, markdown_comparison
 from cooptions.scores.statistics import Scores
 from cooptions.training.keys import stage_key
 from cooptions.training.progress import Progress
-
-LONGEST_EPISODE = 10_000
 
 
 def iql(**fields: Any) -> LearnerRecipe:
@@ -84,16 +79,6 @@ def mappo(**fields: Any) -> LearnerRecipe:
 
 
 @dataclass(frozen=True)
-class Episode:
-    """One episode of a team: what pictures are drawn from, and what it earned."""
-
-    rollout: Rollout
-    rewards: Float[np.ndarray, " time"]
-    options: tuple[tuple[str, ...], ...]
-    """Of each step, the option that led each agent; empty where none did."""
-
-
-@dataclass(frozen=True)
 class LearnedTeam:
     """A team that has learned a task.
 
@@ -120,9 +105,7 @@ class LearnedTeam:
         """One episode, played as the team is evaluated; a GIF of it where a path is given."""
         episode = play_episode(self, jax.random.key(0) if key is None else key)
         if gif is not None:
-            captions = episode_captions(episode)
-            images = frames(innermost(self.env), episode.rollout.states)
-            save_gif(Path(gif), add_captions(images, captions), fps=6.0)
+            write_episode(Path(gif), episode, self.env)
         return episode
 
     def save(self, path: Path | str, *, scenario: str = "", license: str = "mit", overwrite: bool = False) -> None:
@@ -214,82 +197,6 @@ def team_of_run(run: Run, seed: int) -> LearnedTeam:
     scores = config.learning.scores(config.env, config.scenario, values[seed : seed + 1])
     made_by = run.directory.manifest["learning"]["made_by"]
     return LearnedTeam(task, config.learning.learner, policy, tuple(scores), config.scenario, made_by)
-
-
-class _Played(eqx.Module):
-    """What is kept of a step."""
-
-    state: Any
-    agent_states: Float[Array, "agent feature"]
-    action: Array
-    reward: Array
-    option: Array
-    last: Array
-
-
-def play_episode(team: LearnedTeam, key: PRNGKeyArray) -> Episode:
-    """Let the team play until its episode ends."""
-    env, learner = team.env, team.config.build()
-    start_key, play_key = jax.random.split(key)
-    state, timestep = _begin(env, start_key)
-    memory = learner.init_memory(env, 1)
-    begun = innermost_state(env, state), env.agent_states(state)
-    played: list[_Played] = []
-    while not played or not (bool(played[-1].last) or len(played) >= LONGEST_EPISODE):
-        time = jnp.int32(len(played))
-        memory, state, timestep, kept = _go_on(env, team.policy, (memory, state, timestep), time, play_key, learner)
-        played.append(jax.device_get(kept))
-    whole = jax.tree.map(lambda *leaves: _numpy_of(leaves[0]).stack(leaves), *played)
-    states = jax.tree.map(lambda first, rest: _numpy_of(first).concatenate([first[None], rest]), begun[0], whole.state)
-    places = np.concatenate([np.asarray(begun[1])[None], whole.agent_states])
-    rollout = Rollout(states, places, whole.action, np.asarray(len(played)))
-    names = option_names(env)
-    led = tuple(tuple(names[option] for option in row) for row in whole.option.tolist())
-    return Episode(rollout, whole.reward, led)
-
-
-def _numpy_of(leaf: Any) -> Any:
-    """What puts leaves together: NumPy does not know the random keys that some environments have in their states."""
-    return jnp if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np
-
-
-@eqx.filter_jit
-def _begin(env: AbstractEnv, key: PRNGKeyArray) -> Any:
-    return env.reset(key)
-
-
-@eqx.filter_jit
-def _go_on(
-    env: AbstractEnv, policy: Any, now: tuple[Any, Any, Any], time: Array, key: PRNGKeyArray, learner: Any
-) -> tuple[Any, Any, Any, _Played]:
-    """One step of a team. Episodes of one team share the program."""
-    memory, state, timestep = now
-    action_key, step_key = jax.random.split(jax.random.fold_in(key, time))
-    one = jax.tree.map(lambda leaf: leaf[None], timestep)
-    memory, action = learner.act(policy, memory, one, (time == 0)[None], key=action_key)
-    state, timestep = env.step(state, action[0], step_key)
-    option = leading_option(jax.tree.map(lambda leaf: leaf[None], timestep))[0]
-    inner = innermost_state(env, state)
-    kept = _Played(inner, env.agent_states(state), action[0], timestep.reward, option, timestep.last)
-    return memory, state, timestep, kept
-
-
-def option_names(env: AbstractEnv) -> dict[int, str]:
-    """The options of an environment by their number, and nothing for -1."""
-    options = getattr(env, "options", None)
-    names = [option.name for option in options.options] if options is not None else []
-    return {-1: "", **dict(enumerate(names))}
-
-
-def episode_captions(episode: Episode) -> list[str]:
-    """A line for each state: the step, the options that led there, and the reward so far."""
-    steps, total = len(episode.rewards), np.cumsum(episode.rewards)
-    lines = [f"step 0/{steps}"]
-    for step, options in enumerate(episode.options):
-        told = dict.fromkeys(option for option in options if option)  # each once, in the order of the agents
-        led = f"   {', '.join(told)}" if told else ""
-        lines.append(f"step {step + 1}/{steps}{led}   reward {total[step]:.2f}")
-    return lines
 
 
 @dataclass(frozen=True)

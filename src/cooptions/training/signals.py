@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from importlib.machinery import ExtensionFileLoader
 from types import FrameType
 from typing import Any
 
@@ -80,6 +81,8 @@ def obey_signals() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal heard
         heard = True
+        if _begins_an_extension(frame):
+            late()
         raise Interrupted(told)
 
     def hear(number: int, times: int) -> None:
@@ -105,6 +108,16 @@ def obey_signals() -> Iterator[None]:
         atexit.unregister(_ignore)  # once is enough, however many commands a process runs
         atexit.register(_ignore)  # now, so that it comes before what JAX does at the end
         listener.close()
+
+
+def _begins_an_extension(frame: FrameType | None) -> bool:
+    """Whether an extension module is being initialised. An error within ends the process with a native stack, where the
+    extension is written in C++, or is printed with its traceback."""
+    while frame is not None:
+        if isinstance(frame.f_locals.get("self"), ExtensionFileLoader):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @contextlib.contextmanager

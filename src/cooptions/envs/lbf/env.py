@@ -15,7 +15,7 @@ from cooptions.envs.base import FAMILIES, AbstractEnv, require_apart, require_on
 from cooptions.envs.grid import MOVE_NAMES, OPEN
 from cooptions.envs.lbf.generator import draw_places
 from cooptions.envs.lbf.rules import REACH_CELLS, RULE_SETS, Coop, Reach, Rules, RuleSet, required_level, within_reach
-from cooptions.errors import ConfigError, require
+from cooptions.errors import ConfigError, require, require_whole
 from cooptions.types import Feature, TimeStep, restart
 
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1], [0, 0]])
@@ -23,6 +23,7 @@ MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1], [0, 0]])
 LOAD = 5
 LARGEST_GRID = 1000
 """Cells of a side."""
+HIGHEST_LEVEL = 1000
 
 
 class State(eqx.Module):
@@ -76,8 +77,9 @@ class Foraging(AbstractEnv[State]):
     time_limit: int = 100
 
     def __post_init__(self) -> None:
-        for name, least in (("num_agents", 1), ("num_apples", 1), ("max_level", 2), ("time_limit", 1)):
-            require(getattr(self, name) >= least, f"{name} must be at least {least}, not {getattr(self, name)}")
+        for name in ("num_agents", "num_apples", "time_limit"):
+            require_whole(name, getattr(self, name))
+        require_whole("max_level", self.max_level, at_least=2, at_most=HIGHEST_LEVEL)
         for name, kind in (("rules", RuleSet), ("reach", Reach), ("coop", Coop)):
             value, allowed = getattr(self, name), get_args(kind)
             given = value is not None or name == "rules"
