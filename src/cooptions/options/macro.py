@@ -288,7 +288,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
         observation = share(timestep.observation) if self.observe == "team" else timestep.observation
         choices = self.free_choices(state)
         most = most_at_once(self.options.members)
-        macro = MacroStep(state.active, state.age, *told, choices, most_at_once=most)
+        macro = MacroStep(state.active, state.age, *told, choices=choices, most_at_once=most)
         mask = self._action_mask(state, choices)
         return dataclasses.replace(timestep, observation=observation, action_mask=mask, macro=macro)
 
