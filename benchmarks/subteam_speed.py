@@ -91,7 +91,9 @@ def main() -> None:
     placed = MacroEnv(env, random_options(small, "relation", arguments.options), foresight=False)
     names = "no options", f"{whole.num_options} of the team", f"{placed.num_options} placed"
     each = {name: Contestant(task, config) for name, task in zip(names, (env, whole, placed), strict=True)}
-    parts = {part: timings(each, part, arguments.updates, arguments.repeats) for part in ("update", "rollout")}
+    parts = {
+        f"{part}_times": timings(each, part, arguments.updates, arguments.repeats) for part in ("update", "rollout")
+    }
     result = {
         "scenario": arguments.scenario,
         "num_envs": config.num_envs,

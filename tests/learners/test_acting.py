@@ -31,4 +31,4 @@ def test_every_step_of_an_option_counts_its_last_one_too(max_steps):
 def test_without_options_none_leads():
     env = make_env("grid-4x4-2p")
     team = Acting.begin(env, jnp.zeros((3, env.num_agents, 0)), key=jax.random.key(0))
-    assert leading_option(team.timestep).tolist() == [-1, -1, -1]
+    assert leading_option(team.timestep).tolist() == [[-1, -1]] * 3

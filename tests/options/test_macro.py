@@ -14,7 +14,8 @@ from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.options.base import AbstractOptions, Option
-from cooptions.options.macro import MacroEnv, SmdpEnv, share
+from cooptions.options.macro import MacroEnv, share
+from cooptions.options.smdp import SmdpEnv
 
 STILL, UP, DOWN, LEFT, RIGHT, END = range(6)  # the primitives of the grid, then "terminate"
 A, B = 5, 6  # votes for the first and the second option

@@ -12,7 +12,8 @@ from jaxtyping import Array, Int
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.options.base import AbstractOptions, Option
-from cooptions.options.macro import MacroEnv, SmdpEnv
+from cooptions.options.macro import MacroEnv
+from cooptions.options.smdp import SmdpEnv
 from cooptions.types import Feature, TimeStep, restart
 
 KEY = jax.random.key(0)

@@ -115,14 +115,13 @@ def test_pairs_gather_side_by_side():
 
 @pytest.mark.parametrize(("valued", "dtype"), [(False, "int8"), (True, "int16")])
 def test_learners_take_hundreds_of_placed_options(valued, dtype):
-    """Replay holds the numbers of actions that have values: of primitives alone, or of all 140 options as well."""
+    """Replay holds the numbers of actions that have values: of primitives alone, or of all options as well."""
     learner = QLearner(QConfig(steps=1000, num_envs=4, choice=ChoiceConfig(valued=valued)))
-    small = handmade_options(PAIR, ("gather", "same x", "same y", "spread"))
-    env = MacroEnv(Grid(7, 7, 9), small, foresight=valued)
-    assert env.num_options == 4 * 36
+    env = MacroEnv(Grid(7, 7, 8), join(handmade_options(PAIR), handmade_options(Grid(7, 7, 3))), foresight=valued)
+    assert env.num_options == 4 * (28 + 56)
     state = jax.eval_shape(lambda env: learner.init(env, key=jax.random.key(0)), env)
     assert state.replay.ticks.action.dtype == dtype
-    assert len(state.merit.led) == 4, "one record for each kind"
+    assert len(state.merit.led) == 8, "one record for each kind"
     after, _ = jax.eval_shape(lambda state, env: learner.step(state, env, key=jax.random.key(0)), state, env)
     assert jax.tree.structure(after) == jax.tree.structure(state)
 

@@ -94,7 +94,7 @@ class Merit(eqx.Module):
         )
         kept = (self.earned, self.led, self.owed, self.under, self.own, self.alone)
         sums = (FORGETTING * old + new for old, new in zip(kept, seen, strict=True))
-        return Merit(since[-1], *sums, self.kinds)
+        return Merit(since[-1], *sums, kinds=self.kinds)
 
     def weights(self, share: float, *, yields: bool = False) -> Float[Array, " option"]:
         """With which probability each is to be drawn: `share` of that by what its kind earned a step, the rest alike.

@@ -288,7 +288,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
         observation = share(timestep.observation) if self.observe == "team" else timestep.observation
         choices = self.free_choices(state)
         most = most_at_once(self.options.members)
-        macro = MacroStep(state.active, state.age, *told, choices, most_at_once=most)
+        macro = MacroStep(state.active, state.age, *told, choices=choices, most_at_once=most)
         mask = self._action_mask(state, choices)
         return dataclasses.replace(timestep, observation=observation, action_mask=mask, macro=macro)
 
@@ -310,53 +310,3 @@ class MacroEnv(AbstractWrapper[MacroState]):
         can_start = ~jnp.any(self.options.members & busy, axis=1)
         possible = jnp.concatenate([jnp.ones(self.num_primitives, bool), can_start])
         return jnp.where(busy[:, None], going_on, choices & possible)
-
-
-class SmdpEnv(AbstractWrapper[MacroState]):
-    """A MacroEnv in which a step lasts until the chosen option ends: one decision, k steps.
-
-    The reward is the sum of gamma^j r_j. A learner multiplies what follows by its own gamma once a step, so `discount`
-    is gamma^(k-1) times the environment's, and their product gamma^k. In the `MacroStep`, `action` is the option that
-    was executed (the primitive or the failed vote, where there was none) and `age` is k; what happened within an
-    option is not shown, so none is `consistent`.
-    """
-
-    env: MacroEnv
-    gamma: float = eqx.field(static=True)
-    """The learner's discount."""
-
-    def __check_init__(self) -> None:
-        require(0 <= self.gamma <= 1, f"gamma must lie in [0, 1], not {self.gamma}")
-        for option in self.env.options.options:
-            require(all(option.members), f"options: {option.name} leaves agents without a choice; use MacroEnv")
-
-    def step(self, state: MacroState, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[MacroState, TimeStep]:
-        option, _ = self.env.decide(state, action)
-        begun = self.env.step(state, action, jax.random.fold_in(key, 0))
-        choice = jnp.where(option >= 0, self.env.num_primitives + option, action).astype(jnp.int32)
-
-        def goes_on(carry: tuple[MacroState, TimeStep, Int[Array, ""]]) -> Bool[Array, ""]:
-            return carry[0].active[0] >= 0
-
-        def go_on(carry: tuple[MacroState, TimeStep, Int[Array, ""]]) -> tuple[MacroState, TimeStep, Int[Array, ""]]:
-            state, so_far, steps = carry
-            state, timestep = self.env.step(state, choice, jax.random.fold_in(key, steps))
-            return state, self._join(so_far, timestep), steps + 1
-
-        state, timestep, steps = jax.lax.while_loop(goes_on, go_on, (*begun, jnp.int32(1)))
-        nothing, age = jnp.zeros(self.num_options, bool), jnp.broadcast_to(steps, option.shape)
-        macro = MacroStep(state.active, age, option, choice, nothing, nothing, self.env.free_choices(state))
-        return state, dataclasses.replace(timestep, macro=macro)
-
-    def inner_state(self, state: MacroState) -> MacroState:
-        return state
-
-    def _join(self, so_far: TimeStep, timestep: TimeStep) -> TimeStep:
-        """One time step for both: a step that came after others is worth less."""
-        weight = self.gamma * so_far.discount
-        return dataclasses.replace(
-            timestep,
-            reward=so_far.reward + weight * timestep.reward,
-            shaped_reward=so_far.shaped_reward + weight * timestep.shaped_reward,
-            discount=weight * timestep.discount,
-        )

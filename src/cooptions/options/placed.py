@@ -14,6 +14,8 @@ from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.options.base import AbstractOptions, Option
 
+# Pyright takes properties that `AbstractOptions` leaves open for arguments of the classes below: hence the ignores.
+
 Place = tuple[int, ...]
 """The agents that take part, in the order of the team that the options are for."""
 
@@ -21,7 +23,7 @@ Place = tuple[int, ...]
 def placed(options: AbstractOptions, env: AbstractEnv) -> AbstractOptions:
     """The options for an environment's agents: as they are if they are for so many, else on every fitting sub-team."""
     if isinstance(options, JoinedOptions):
-        return JoinedOptions(tuple(placed(part, env) for part in options.parts))
+        return JoinedOptions(tuple(placed(part, env) for part in options.parts))  # pyright: ignore[reportCallIssue]
     if options.num_agents == env.num_agents:
         return options
     name = options.options[0].name
@@ -35,7 +37,7 @@ def placed(options: AbstractOptions, env: AbstractEnv) -> AbstractOptions:
         f"options: {name} is for {options.num_agents} agents of which the environment has none, or too few: their "
         "features differ",
     )
-    return PlacedOptions(options.in_env(env), places, env.num_agents)
+    return PlacedOptions(options.in_env(env), places, env.num_agents)  # pyright: ignore[reportCallIssue]
 
 
 def placements(fits: Bool[np.ndarray, "role agent"]) -> Iterator[Place]:
@@ -161,7 +163,7 @@ class JoinedOptions(AbstractOptions):
             if num > 0:
                 kept.append(part if num >= part.num_options else part.first(num))
             num -= part.num_options
-        return JoinedOptions(tuple(kept))
+        return JoinedOptions(tuple(kept))  # pyright: ignore[reportCallIssue]
 
     def action_of(
         self,
@@ -194,7 +196,7 @@ def join(*sets: AbstractOptions) -> JoinedOptions:
 
     task = co.MacroEnv(env, join(options_of_pairs, options_of_the_team))
     """
-    return JoinedOptions(sets)
+    return JoinedOptions(sets)  # pyright: ignore[reportCallIssue]
 
 
 @lru_cache

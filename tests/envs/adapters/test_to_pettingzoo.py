@@ -17,7 +17,8 @@ from cooptions.envs.grid import Grid
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import ConfigError
 from cooptions.options.handmade import handmade_options
-from cooptions.options.macro import MacroEnv, SmdpEnv
+from cooptions.options.macro import MacroEnv
+from cooptions.options.smdp import SmdpEnv
 from cooptions.plots import frames
 from cooptions.plots.exported import picture
 
