@@ -57,7 +57,8 @@ def _fuzz(result: Mapping[str, Any]) -> str:
 def _load(result: Mapping[str, Any]) -> str:
     head = ("", "early", "late", "most", "change, %")
     rows = [(name, *(str(value) for value in each.values())) for name, each in result["held"].items()]
-    return f"{markdown_table(head, rows)}\n{_made(result)}, {result['cycles']} cycles in {result['minutes']} minutes.{_note(result)}"
+    took = f"{result['cycles']} cycles in {result['minutes']} minutes"
+    return f"{markdown_table(head, rows)}\n{_made(result)}, {took}.{_note(result)}"
 
 
 def _note(result: Mapping[str, Any]) -> str:
