@@ -94,19 +94,19 @@ def kinds() -> dict[str, Tries]:
     for stage in stages.MAKES:
         found[f"kill {stage}"] = lambda place, rng, stage=stage: stages.kills(place, stage, rng, 50)
     wholes: dict[str, Callable[[Path], tuple[Path, tries.Look]]] = {
-        "run": lambda place: (stages.prepared_run(place), tries.look),
-        "option set": lambda place: tries.set_to_look_at(stages.prepared_run(place)),
-        "stopped run": lambda place: (stages.stopped_run(place), stages.go_on(place)),
-        "stopped training": lambda place: (tries.stopped_training(place / "begun"), tries.resume),
+        "a run": lambda place: (stages.prepared_run(place), tries.look),
+        "an option set": lambda place: tries.set_to_look_at(stages.prepared_run(place)),
+        "a stopped run": lambda place: (stages.stopped_run(place), stages.go_on(place)),
+        "a stopped training": lambda place: (tries.stopped_training(place / "begun"), tries.resume),
     }
-    nums = {"run": 200, "option set": 200, "stopped run": 60, "stopped training": 200}
+    nums = {"a run": 200, "an option set": 200, "a stopped run": 60, "a stopped training": 200}
     for name, whole in wholes.items():
-        found[f"flip a bit of a {name}"] = lambda place, rng, name=name, whole=whole: tries.flips(
+        found[f"flip a bit of {name}"] = lambda place, rng, name=name, whole=whole: tries.flips(
             *whole(place), rng, nums[name]
         )
     for name, whole in wholes.items():
-        aside = ("option_sets",) if name == "stopped run" else ()
-        found[f"cut, delete or replace a file of a {name}"] = lambda place, rng, whole=whole, aside=aside: tries.losses(
+        aside = ("option_sets",) if name == "a stopped run" else ()
+        found[f"cut, delete or replace a file of {name}"] = lambda place, rng, whole=whole, aside=aside: tries.losses(
             *whole(place), aside
         )
     found["full disk, whole run"] = lambda place, rng: stages.full_disks(place, 20)

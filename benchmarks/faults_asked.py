@@ -63,6 +63,8 @@ SCENARIOS = (
         "grid-5x5-99999p",
         "overcooked-nowhere",
     ),
+    *("overcooked-cramped_room,time_limit=99999999999999", "probe-two_step,num_agents=100000000000"),
+    *("lbf-8x8-2p-2f,max_level=99999999999", "mpe-simple_spread,time_limit=-1"),
     *("grid-5x5-2p,", "grid-5x5-2p,task", "grid-5x5-2p,task=nowhere", "\x1b[31mgrid-5x5-2p", "../../etc/passwd"),
 )
 COMMANDS: tuple[tuple[str, ...], ...] = (

@@ -4,6 +4,7 @@ python -m benchmarks.faults_page
 """
 
 import json
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def part(name: str) -> str:
 def _faults(result: Mapping[str, Any]) -> str:
     """What became of the tries, and who made them when."""
     minutes = sum(row["seconds"] for row in result["tries"].values()) / 60
-    return f"{table(result)}\n\n{_made(result)}, {minutes:.0f} minutes."
+    return f"{table(result)}\n\n{_made(result)}, {minutes:.0f} minutes.{_note(result)}"
 
 
 def _fuzz(result: Mapping[str, Any]) -> str:
@@ -56,7 +57,13 @@ def _fuzz(result: Mapping[str, Any]) -> str:
 def _load(result: Mapping[str, Any]) -> str:
     head = ("", "early", "late", "most", "change, %")
     rows = [(name, *(str(value) for value in each.values())) for name, each in result["held"].items()]
-    return f"{markdown_table(head, rows)}\n{_made(result)}, {result['cycles']} cycles in {result['minutes']} minutes."
+    took = f"{result['cycles']} cycles in {result['minutes']} minutes"
+    return f"{markdown_table(head, rows)}\n{_made(result)}, {took}.{_note(result)}"
+
+
+def _note(result: Mapping[str, Any]) -> str:
+    """What else a reader should know, wrapped as prose is."""
+    return "".join(f"\n{line}" for line in textwrap.wrap(result.get("note", ""), 100))
 
 
 def _made(result: Mapping[str, Any]) -> str:

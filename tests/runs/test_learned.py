@@ -121,6 +121,14 @@ def test_final_policies_play_fresh_episodes(run, capsys):
     assert "0.0016M" in told
 
 
+def test_a_team_without_options_of_its_own_has_none_to_show(run, capsys):
+    with pytest.raises(SystemExit):
+        main(["show", str(run)])
+    told = capsys.readouterr().err
+    assert "this team learned without options of its own; `cooptions evaluate" in told
+    assert "cooptions options" not in told
+
+
 def test_more_episodes_than_there_is_memory_for_are_refused(run, monkeypatch, capsys):
     monkeypatch.setattr(memory, "host_bytes", lambda: 10**8)
     with pytest.raises(SystemExit):

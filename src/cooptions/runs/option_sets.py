@@ -79,6 +79,7 @@ def load_options(run: Run, seed: int) -> OptionSet:
     require(0 <= seed <= last, f"seed: options were discovered by seeds 0 to {last}, not {seed}")
     path = option_set_path(run, seed)
     if not path.exists():
+        _require_options_of_its_own(run)
         rows = MetricsFile(run.directory.file("metrics", "options.jsonl")).rows()
         if (step := diverged_at(rows, seed)) is not None:
             raise ArtifactError(
@@ -90,6 +91,15 @@ def load_options(run: Run, seed: int) -> OptionSet:
             f"{path}: no option set: {reason}; `cooptions options {run.directory.path}` writes what is missing"
         )
     return load_option_set(path, run.config.option_env)
+
+
+def _require_options_of_its_own(run: Run) -> None:
+    """Refuse a run whose team learned without options, or with some from elsewhere: no command would write any here."""
+    known, path = run.directory.configs, run.directory.path
+    if "learning" in known and "spectrum" not in known:
+        raise ArtifactError(
+            f"{path}: this team learned without options of its own; `cooptions evaluate {path}` plays it"
+        )
 
 
 def follow_named(config: Config, options: AbstractOptions, name: str, *, seed: int) -> Rollout:
