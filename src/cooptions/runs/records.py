@@ -56,7 +56,7 @@ def _is_within(name: str) -> bool:
 
 
 def has_check(path: Path) -> bool:
-    """Whether a record has a checksum; the first version had none. True for a missing record, which may have had one."""
+    """Whether a record has a checksum, which the first version lacked. True for a missing record."""
     return not path.exists() or CHECK in read_json(path)
 
 

@@ -92,8 +92,8 @@ def rows(findings: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
         "forget": "remove; the stage is kept",
         "rewrite": "write again",
     }
-    states = [f"{each.state}: {each.detail}" if each.detail else each.state for each in findings]
-    return [(each.stage, each.file, state, actions[each.remedy]) for each, state in zip(findings, states, strict=True)]
+    described = [(each, f"{each.state}: {each.detail}" if each.detail else each.state) for each in findings]
+    return [(each.stage, each.file, state, actions[each.remedy]) for each, state in described]
 
 
 def repair(
