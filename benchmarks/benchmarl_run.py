@@ -1,9 +1,9 @@
-"""BenchMARL (TorchRL) on a task of ours.
+"""Train BenchMARL's (TorchRL's) IPPO on one of our tasks.
 
     python -m benchmarks.benchmarl_run TASK [FRAMES]
 
-TASK is a scenario name, or `module:attribute` for a task of your own, such as one with joint options. IPPO trains on
-it with action masks. At the end one line of JSON has the mean returns, beside those of random play.
+TASK is a scenario name, or `module:attribute` for your own task, for example one with joint options. IPPO trains with
+action masks. The last line is a JSON object with the mean returns and those of random play.
 """
 
 import itertools
@@ -31,10 +31,10 @@ PACKAGES = ("benchmarl", "torchrl", "torch", "pettingzoo", "gymnasium")
 
 
 class TaskOfOurs(PettingZooClass):
-    """BenchMARL's PettingZoo task, but with an environment that we give: `config` names it."""
+    """BenchMARL's PettingZoo task with our environment, which `config` names."""
 
     def get_env_fun(self, num_envs: int, continuous_actions: bool, seed: int | None, device: Any) -> Callable:
-        seeds = itertools.count(seed or 0)  # copies with one seed would play the same episodes
+        seeds = itertools.count(seed or 0)  # copies with the same seed would play the same episodes
 
         def make() -> EnvBase:
             exported = co.to_pettingzoo(find_task(self.config["task"]))
@@ -73,7 +73,7 @@ class Returns(Callback):
 
 
 def settings(frames: int, folder: str) -> ExperimentConfig:
-    """BenchMARL's defaults, but small and without evaluation, plots or logs."""
+    """BenchMARL's defaults at a small size, without evaluation, plots or logs."""
     config = ExperimentConfig.get_from_yaml()
     config.max_n_frames, config.save_folder = frames, folder
     config.on_policy_collected_frames_per_batch, config.on_policy_n_envs_per_worker = 1_000, 10
@@ -85,7 +85,7 @@ def settings(frames: int, folder: str) -> ExperimentConfig:
 
 def train(task: str, frames: int, seed: int = 0) -> list[float]:
     """The mean returns of a run of IPPO, batch by batch."""
-    torch.set_num_threads(1)  # networks this small are slowed down many times by threads
+    torch.set_num_threads(1)  # threads slow such small networks down
     returns = Returns()
     with tempfile.TemporaryDirectory() as folder:
         Experiment(

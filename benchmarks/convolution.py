@@ -1,4 +1,4 @@
-"""Convolutions of many members with weights of their own: rows times a banded matrix, or patches times weights.
+"""Time convolutions of many members with their own weights: rows times a banded matrix, or patches times weights.
 
     python -m benchmarks.convolution --json
 
@@ -18,11 +18,11 @@ from cooptions.training.nn import Convolution, patches_times, rows_times
 
 HEIGHT, WIDTH, CHANNELS = 5, 8, 26
 SHAPES = {"40 options x 2 agents": (80, 128, 16), "10 seeds": (10, 256, 32), "320 options, executed": (320, 1, 16)}
-"""Members, pictures for each, and channels of the layers."""
+"""The number of members, of pictures per member, and of channels per layer."""
 
 
 def grouped(layer: Convolution, x: jax.Array) -> jax.Array:
-    """The same by XLA's convolution, which becomes a grouped one over members."""
+    """The layer with XLA's convolution, which becomes a grouped convolution over members."""
     dimensions = ("NHWC", "HWIO", "NHWC")
     return jax.lax.conv_general_dilated(x, layer.weight, (1, 1), "SAME", dimension_numbers=dimensions) + layer.bias
 
@@ -35,7 +35,7 @@ WAYS: dict[str, Callable] = {
 
 
 def milliseconds(way: Callable, members: int, pictures: int, channels: int, repeats: int) -> float:
-    """Of one forward and backward pass, compiled before."""
+    """The milliseconds of one compiled forward and backward pass."""
     sizes = list(zip((5, 3, 3), (CHANNELS, channels, channels), strict=True))
 
     def init(key: jax.Array) -> list[Convolution]:

@@ -1,4 +1,4 @@
-"""How long a whole discovery takes at the paper's budget: a process of its own, from its start to its end.
+"""Time a whole discovery at the paper's budget, as a separate process from start to end.
 
 python -m benchmarks.discovery_speed --json
 """
@@ -19,12 +19,12 @@ from cooptions.runs.directory import provenance
 
 @dataclass(frozen=True)
 class Arguments:
-    """Discover once, in an empty run directory."""
+    """Run discovery once in an empty run directory."""
 
     discover: str = "lbf-15x15-4p-3f --method iaro-paper"
-    """What follows `cooptions discover`."""
+    """The arguments of `cooptions discover`."""
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """End with one JSON object."""
+    """Print one JSON object at the end."""
 
 
 def main(arguments: Arguments) -> None:

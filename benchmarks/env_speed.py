@@ -1,4 +1,4 @@
-"""Our Level-Based Foraging with auto-reset against stock Jumanji's with auto-reset, side by side in one run.
+"""Time our Level-Based Foraging with auto-reset against stock Jumanji's with auto-reset, in one process.
 
 python -m benchmarks.env_speed --json
 """
@@ -32,18 +32,18 @@ class Arguments:
     scenario: tuple[int, int, int] = (15, 4, 3)
     """Grid size, agents, apples."""
     rules: RuleSet = "paper"
-    """Those of our contestants; stock Jumanji has its own."""
+    """The rules of our contestants. Stock Jumanji has its own."""
     num_envs: tuple[int, ...] = (32, 1024)
     steps: int = 1000
-    """Steps in one timed call."""
+    """The number of steps in one timed call."""
     repeats: int = 7
-    """Timed calls of each contestant, taken in turns; the median counts."""
+    """The number of timed calls per contestant, in alternation. The median is reported."""
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """End with one JSON object."""
+    """Print one JSON object at the end."""
 
 
 def ours(env: Foraging, num_envs: int) -> tuple[Callable[[Carry], Carry], Carry]:
-    """Random play with resets where episodes end."""
+    """Random play with resets at the end of episodes."""
 
     def step(carry: Carry) -> Carry:
         runners, key, total = carry
@@ -69,7 +69,7 @@ def step_only(env: Foraging, num_envs: int) -> tuple[Callable[[Carry], Carry], C
 
 
 def reset_only(env: Foraging, num_envs: int) -> tuple[Callable[[Carry], Carry], Carry]:
-    """Nothing but resets."""
+    """Resets only."""
 
     def step(carry: Carry) -> Carry:
         runners, key, total = carry
@@ -80,7 +80,7 @@ def reset_only(env: Foraging, num_envs: int) -> tuple[Callable[[Carry], Carry], 
 
 
 def stock(env: LevelBasedForaging, num_envs: int) -> tuple[Callable[[Carry], Carry], Carry]:
-    """Jumanji as it comes, in its own auto-reset wrapper."""
+    """Stock Jumanji in its own auto-reset wrapper."""
     wrapped = AutoResetWrapper(env)
     state, timestep = jax.vmap(wrapped.reset)(jax.random.split(jax.random.key(0), num_envs))
 
@@ -95,7 +95,7 @@ def stock(env: LevelBasedForaging, num_envs: int) -> tuple[Callable[[Carry], Car
 
 
 def _use(tree: Any) -> jax.Array:
-    """Read every output, so that none is compiled away."""
+    """Sum all outputs, so that the compiler removes none."""
     return sum((leaf.sum().astype(jnp.float32) for leaf in jax.tree.leaves(tree)), jnp.float32(0))
 
 
@@ -123,7 +123,7 @@ def main(arguments: Arguments) -> dict[str, Any]:
 def time_in_turns(
     contestants: dict[str, tuple[Callable[[Carry], Carry], Carry]], steps: int, repeats: int
 ) -> dict[str, float]:
-    """Median microseconds a step. Each repeat times every contestant once, so that noise hits all alike."""
+    """The median microseconds per step. Each repeat times every contestant once, so that noise affects all equally."""
     programs = {
         name: jax.jit(lambda carry, step=step: jax.lax.scan(lambda c, _: (step(c), None), carry, length=steps)[0])
         for name, (step, _) in contestants.items()

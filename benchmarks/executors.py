@@ -1,4 +1,4 @@
-"""Inline against processes against Ray: a campaign of small blocks, wall seconds, and whether scores are equal.
+"""Compare the executors (inline, processes, Ray) on a campaign of small blocks: wall time, and equality of scores.
 
 python -m benchmarks.executors    # writes results/speed/executors-cpu.json
 """
@@ -35,7 +35,7 @@ set:
   learning.learner: {num_envs: 16, batch: 32, capacity: 5000, learning_starts: 1000}
   learning.learner.network: {hidden: [32], recurrent: false, half: false}
 """
-"""Eight blocks of one seed, each a program of its own."""
+"""Eight blocks of one seed, each with its own program."""
 
 EXECUTORS: dict[str, Callable[[Site], AbstractExecutor]] = {
     "inline": Inline,
@@ -45,7 +45,7 @@ EXECUTORS: dict[str, Callable[[Site], AbstractExecutor]] = {
 
 
 def run(make: Callable[[Site], AbstractExecutor], folder: Path) -> tuple[float, np.ndarray]:
-    """Wall seconds of all blocks, and the scores of every seed."""
+    """The wall seconds of all blocks, and the scores of every seed."""
     (row, seeding) = next(iter(parse_campaign(CAMPAIGN.encode()).wanted.items()))
     plan = make_plan({row: seeding}, Places(folder, folder), members=1)
     console = Console(quiet=True)

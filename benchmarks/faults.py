@@ -1,11 +1,11 @@
-"""What becomes of runs and option sets that are killed, damaged, starved of disk, shared, signalled or ill asked for.
+"""Inject faults into runs and option sets: kills, damage, full disks, concurrent processes, signals, bad arguments.
 
 python -m benchmarks.faults                       everything: about 45 minutes of one core
 python -m benchmarks.faults --minutes 10          as many tries of each kind as fit
-python -m benchmarks.faults --only kill signal    kinds whose name holds one of these words
+python -m benchmarks.faults --only kill signal    kinds whose name contains one of these words
 
-Each try damages a copy, does what a user would do, and compares what comes out with what comes out of the whole one.
-The table is saved as it grows: the same command with the same --place goes on where it was stopped.
+Each try damages a copy, does what a user would do, and compares the result with that of the undamaged original. The
+table is saved after every try: the same command with the same --place resumes where it was stopped.
 """
 
 import itertools
@@ -30,40 +30,40 @@ from cooptions.runs.directory import provenance
 
 OUTCOMES = ("refused", "resumed", "harmless", "silent", "traceback")
 HANGS = 300
-"""Seconds after which a try counts as one that never ends, on a machine that does nothing else."""
+"""Seconds after which a try counts as hanging, on an idle machine."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How long to try, and what."""
+    """The kinds of faults to try, and the time for them."""
 
     minutes: float = 0.0
-    """In all; every kind has its share, and fewer tries where that is over. 0 for every try of every kind."""
+    """The total time, divided equally between kinds. 0 for every try of every kind."""
     only: tuple[str, ...] = ()
-    """Words of the names of kinds; all of them when left out."""
+    """Words in the names of the kinds to try. Empty for all kinds."""
     seed: int = 0
-    """Of the random places and moments."""
+    """The seed of random positions and times."""
     place: Path | None = None
-    """Where the runs to be damaged are made, and found again; a temporary folder when left out."""
+    """The folder of the runs to be damaged, by default a temporary one. An existing folder is reused."""
     out: Path = Path("results/faults/faults.json")
 
 
 @dataclass
 class Row:
-    """What became of the tries of one kind."""
+    """The outcomes of the tries of one kind."""
 
     attempts: int = 0
-    """Calls; some make several tries."""
+    """The number of calls. Some make several tries."""
     counts: Counter[str] = field(default_factory=Counter)
     moments: Counter[str] = field(default_factory=Counter)
-    """How far what was disturbed had come, where that can be told."""
+    """How far the disturbed process had come, if that is known."""
     examples: list[str] = field(default_factory=list)
-    """Of tries that did not end well."""
+    """Descriptions of tries with a bad outcome."""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
 
     def add(self, outcomes: str, what: str) -> None:
-        """Enter an attempt: an outcome for each try, and after an @ how far things had come."""
+        """Add an attempt: the outcome of each try, and after an @ how far the process had come."""
         self.attempts += 1
         for outcome in outcomes.split("|"):
             self._add(*outcome.partition("@"), what)
@@ -76,19 +76,19 @@ class Row:
 
     @classmethod
     def of(cls, known: Json) -> "Row":
-        """A row that was saved."""
+        """The row of a saved summary."""
         counts = Counter({name: known[name] for name in OUTCOMES if known.get(name)} | known.get("other", {}))
         timed = {name: known[name] for name in ("seconds", "cpu_seconds")}
         return cls(known["attempts"], counts, Counter(known.get("moments", {})), list(known["examples"]), **timed)
 
 
 Try = tuple[str, Callable[[], str]]
-"""What is done, and a function that does it: the outcome of each try in it."""
+"""A description, and a function that makes one or more tries and returns their outcomes."""
 Tries = Callable[[Path, random.Random], Iterator[Try]]
 
 
 def kinds() -> dict[str, Tries]:
-    """Every kind of fault."""
+    """All kinds of faults by name."""
     stages, tries, asked = faults_stages, faults_tries, faults_asked
     found: dict[str, Tries] = {}
     for stage in stages.MAKES:
@@ -122,7 +122,7 @@ def kinds() -> dict[str, Tries]:
 def run_tries(
     tries: Iterator[Try], seconds: float, row: Row | None = None, save: Callable[[Row, str], None] | None = None
 ) -> Row:
-    """Do one after the other until the time is over, but for those that were done before."""
+    """Make one try after the other until the time is over, skipping those of earlier sessions."""
     row, begun = row or Row(), time.monotonic()
     earlier, cpu = (row.seconds, row.cpu_seconds), faults_stages.processor_seconds()
     for what, attempt in itertools.islice(tries, row.attempts, None):
@@ -138,7 +138,7 @@ def run_tries(
 
 
 def outcome_of(attempt: Callable[[], str]) -> tuple[str, str]:
-    """The outcome of a try, and the message it ended with."""
+    """The outcome of a try, and its error message."""
     begun = time.monotonic()
 
     def hangs(number: int, frame: FrameType | None) -> None:
@@ -154,7 +154,7 @@ def outcome_of(attempt: Callable[[], str]) -> tuple[str, str]:
     except CooptionsError as error:
         text = str(error.args[0]) if error.args else ""
         return ("refused" if text and "\n" not in text else "traceback"), text
-    except OSError as error:  # the command line prints these in one line
+    except OSError as error:  # the command line prints these as one line
         return ("refused" if error.strerror else "traceback"), str(error)
     except Exception as error:  # any other would be a traceback on the user's terminal
         return "traceback", f"{type(error).__name__}: {error}"
@@ -178,10 +178,10 @@ def main(arguments: Arguments) -> Json:
         faults_stages.keep_programs(place)
         for name, tries in chosen.items():
 
-            def save(row: Row, told: str, name: str = name) -> None:
+            def save(row: Row, message: str, name: str = name) -> None:
                 rows[name] = summary(row)
                 write_json(arguments.out, {"tries": rows, **provenance()})
-                print(f"{time.strftime('%H:%M:%S')} {name} {row.counts.total()} {told}", flush=True)
+                print(f"{time.strftime('%H:%M:%S')} {name} {row.counts.total()} {message}", flush=True)
 
             known = Row.of(rows[name]) if name in rows else Row()
             rng = random.Random(f"{arguments.seed} {name}")
@@ -205,7 +205,7 @@ def summary(row: Row) -> dict[str, Any]:
 
 
 def table(result: Mapping[str, Any]) -> str:
-    """The outcomes as Markdown."""
+    """The outcomes as a Markdown table."""
     names = ("tries", *OUTCOMES, "other")
     lines = [f"| fault | {' | '.join(names)} |", f"|---|{'---:|' * len(names)}"]
     every = Counter()

@@ -1,4 +1,4 @@
-"""Faults of what is asked for: flags, scenarios and files that make no sense, and strangers' files that name code."""
+"""Faults in the input: invalid flags, scenarios and files, and untrusted files that name code."""
 
 import os
 import resource
@@ -23,7 +23,7 @@ TINY = [
     *("--laplacian.num-eigenfunctions", "2", "--options.learner.steps", "20000", "--options.num-starts", "64"),
     *("--learning.learner.steps", "12800", "--learning.evaluations", "2", "--learning.episodes", "8"),
 ]
-"""A run that would be made in a minute, if it were not for one of the following."""
+"""A run that takes a minute. Each of the following flags makes it invalid."""
 
 SENSELESS = (
     *("--seeds 0", "--seeds 100000000", "--seeds -1", "--seed 4294967295", "--seed 4294967296", "--seed -1"),
@@ -51,7 +51,7 @@ SENSELESS = (
     *("--learning.episodes 0", "--learning.episodes 10000000000", "--learning.macro.num-options 1000"),
     *("--learning.macro.keep some", "--learning.macro.discoveries 9", "--learning.nonsense 1", "--track nowhere"),
 )
-"""Flags that no run can be made with. What is said must name the last of the words with two dashes."""
+"""Invalid flags. The error must name the last word that begins with two dashes."""
 
 SCENARIOS = (
     *("grid-5x5-1p", "nonsense", "grid-5x5-2p,nonsense=1", "nowhere:env", "grid-x", "lbf-5x5-1p-1f"),
@@ -90,13 +90,13 @@ CAMPAIGNS = (
     *("scenarios: [grid-5x5-2p]\nmethods: [iql]\nsteps: .nan", "scenarios: [grid-5x5-2p]\nmethods: iql\nfraction: 0"),
     "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 20))]),
 )
-"""Campaign files that no campaign can be read from."""
+"""Invalid campaign files."""
 SECONDS = 60
-"""Within which each must be refused; more on a machine that does much besides."""
+"""The time within which each must be refused; longer on a busy machine."""
 
 
 def bad_configurations(place: Path) -> Iterator[Try]:
-    """Each on the command line, in a process that is ended if it is still at it after some seconds."""
+    """Try every invalid input on the command line, in a process with a time limit."""
     here = place / "asked"
     here.mkdir(exist_ok=True)
     for number, flags in enumerate(SENSELESS):
@@ -115,7 +115,7 @@ def bad_configurations(place: Path) -> Iterator[Try]:
 
 
 def _bad(words: Sequence[str], here: Path, name: str, out: Path | None) -> str:
-    """Refused in one line that names the field or file, soon, and with nothing left that stands in the way."""
+    """The outcome of a command, which must be refused quickly with one line that names the field, leaving no files."""
     log, begun = here / "log", time.monotonic()
     process = context().Process(target=_command, args=(list(words), here, log))
     process.start()
@@ -154,7 +154,7 @@ MARK = "stranger_was_here"
 
 
 def strangers(run: Path, place: Path) -> Iterator[Try]:
-    """A run, a recipe and a campaign that name code, read by every command: none of it may be imported."""
+    """Try runs, recipes and campaigns that name code with every command. None of the code may be imported."""
     changes: dict[str, Callable[[Any], None]] = {
         "scenario": lambda stage: stage.update(scenario=EVIL),
         "representation": lambda stage: stage.get("representation", {}).update(type=EVIL),
@@ -214,7 +214,7 @@ def _strange_file(text: str, words: Sequence[str]) -> str:
 
 
 def _asked(words: Sequence[str], here: Path) -> str:
-    """What becomes of a command in a directory that holds the stranger's code."""
+    """The outcome of a command in a directory with the untrusted code."""
     (here / "evil_stranger.py").write_text(f"open({str(here / MARK)!r}, 'w').close()\n")
     process = context().Process(target=_command, args=(words, here, here / "log"))
     process.start()

@@ -1,4 +1,4 @@
-"""A small training that `benchmarks.faults` kills, stops and starves of disk.
+"""A small training run that `benchmarks.faults` kills, stops and gives too little disk space.
 
 python -m benchmarks.faults_child DIRECTORY WORK
 """
@@ -28,7 +28,7 @@ STEPS, ROW, SEEDS = 400, 20, 2
 
 
 class State(eqx.Module):
-    """Parameters, their optimiser, a replay buffer and a key: everything a real stage has."""
+    """Parameters, an optimiser state, a replay buffer and a key, like a real stage."""
 
     weights: Array
     optimiser: optax.OptState
@@ -38,10 +38,10 @@ class State(eqx.Module):
 
 @dataclass(frozen=True)
 class Fit:
-    """Fit a mean from a buffer of noisy looks at it."""
+    """Fits a mean from a buffer of noisy samples."""
 
     work: int = 0
-    """Products of matrices in a step, so that it takes a while."""
+    """The number of matrix products per step, to make steps slower."""
 
     def init(self, data: Array, *, key: PRNGKeyArray) -> State:
         weights = jax.random.normal(key, (64,))
@@ -59,7 +59,7 @@ class Fit:
 
 
 class Telling(Progress):
-    """Collects warnings, and asks to stop after so many rows of metrics."""
+    """Collects warnings, and sends SIGINT after `stop_at` rows of metrics."""
 
     def __init__(self, tell: Callable[[str], None], stop_at: int = 0) -> None:
         super().__init__(Console(quiet=True))
@@ -84,7 +84,7 @@ class Telling(Progress):
 
 
 def make(path: Path, tell: Callable[[str], None], *, work: int = 0, stop_at: int = 0) -> None:
-    """Train in a run directory, going on from where it was stopped; a checkpoint after every row."""
+    """Train or resume training in a run directory, with a checkpoint after every row."""
     keys = jax.random.split(jax.random.key(0), SEEDS)
     data = jnp.zeros((SEEDS, 64)) + jnp.arange(SEEDS)[:, None]
     with open_run(path, {"fit": {"work": work}}, tell) as run:

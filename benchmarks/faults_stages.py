@@ -1,8 +1,8 @@
-"""Faults of the real stages of a run, from the walk to the learned team, by the commands that make them.
+"""Faults in the real stages of a run, from the walk to the learned team, made by their commands.
 
-Every command runs in a process that was forked with everything imported, and finds its programs compiled on disk, so
-that a try takes seconds. Chunks and the time between checkpoints are short, so that much can be lost. The same command
-then goes on in this process, and what it makes is compared, byte by byte, with what was never disturbed.
+Every command runs in a process that was forked after all imports, and finds its compiled programs on disk, so that a
+try takes seconds. Chunks and the time between checkpoints are short, so that there are many points to interrupt. Then
+the same command resumes in this process, and its result is compared byte by byte with that of an undisturbed run.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ SMALL = {
     "options": {"num_starts": 32, "learner": {"steps": 30_000, "batch": 16, "network": {"hidden": [16]}}},
     "learning": {"macro": {"discoveries": 1}, "learner": {"steps": 9600, "batch": 8}, "evaluations": 3, "episodes": 4},
 }
-"""A run of every stage, each of which takes about a second once it is compiled."""
+"""A run of all stages, each of which takes about a second once it is compiled."""
 
 MAKES = {
     "walk": "walk",
@@ -58,25 +58,25 @@ MAKES = {
 }
 """The command that makes each stage."""
 PATIENCE = 10.0
-"""Seconds within which a signal must be obeyed, on a machine that does nothing else."""
+"""Seconds within which a signal must end the process, on an idle machine."""
 BURST = 0.05
-"""Seconds of work by which is told how busy the machine is."""
+"""Seconds of work that measure how busy the machine is."""
 
 
 @dataclass(frozen=True)
 class Base:
-    """A run in which one stage is next."""
+    """A run in which one stage is the next to be made."""
 
     stage: str
     path: Path
-    """Holds all the stages before it."""
+    """A run directory with all earlier stages."""
     config: Path
     seconds: float
-    """How long its command takes until the stage is finished."""
+    """The time of its command until the stage is finished."""
     begun: float
-    """How long until it is at work."""
+    """The time until the stage begins."""
     expected: str
-    """What the command makes of it, undisturbed."""
+    """The digest of the undisturbed result."""
 
     def words(self, out: Path) -> list[str]:
         """The command that makes the stage."""
@@ -87,7 +87,7 @@ class Base:
 
 
 def prepared_run(place: Path) -> Path:
-    """A finished run of every stage, with its pictures."""
+    """A finished run of all stages, with its pictures."""
     (place / "small.yaml").write_text(yaml.safe_dump(SMALL))
     run = place / "run"
     if not (run / "summary.json").exists():
@@ -98,7 +98,7 @@ def prepared_run(place: Path) -> Path:
 
 @cache
 def base(place: Path, stage: str) -> Base:
-    """The finished run without a stage and those after it, and what its command makes of that."""
+    """The finished run without a stage and later ones, with the result of the command that makes the stage."""
     run, path = prepared_run(place), place / f"before-{stage}"
     if not path.exists():
         _without(run, stage, path)
@@ -108,7 +108,7 @@ def base(place: Path, stage: str) -> Base:
         with _copy(path) as copy:  # compiles
             assert here(bare.words(copy)) == (0, here.text), here.text
             first = result(copy, stage)
-        with _copy(path) as copy:  # the same in a process of its own
+        with _copy(path) as copy:  # the same in a separate process
             process, started, begun = child(bare.words(copy), copy.parent / "log"), time.monotonic(), 0.0
             while process.is_alive() and stage not in _finished(copy):
                 begun = begun or (time.monotonic() - started if works(copy, stage) else 0.0)
@@ -122,7 +122,7 @@ def base(place: Path, stage: str) -> Base:
 
 
 def _without(run: Path, stage: str, path: Path) -> None:
-    """A copy without a stage, those after it, and all that is not of a stage."""
+    """Copy a run without a stage, later ones, and files that belong to no stage."""
     shutil.copytree(run, path)
     order = list(STAGES)
     manifest = read_record(path / "manifest.json")
@@ -136,7 +136,7 @@ def _without(run: Path, stage: str, path: Path) -> None:
 
 
 def result(path: Path, stage: str) -> str:
-    """The bits of what a stage made, and that nothing unfinished is left: neither a half file nor a held lock."""
+    """The digest of a stage's files, or a message if a partial file or a held lock is left."""
     left = [each.name for each in path.rglob("*.partial")] + [each.name for each in path.rglob("*.replaced")]
     if left or (path / "lock").read_bytes():
         return f"left behind: {left or 'a lock'}"
@@ -154,12 +154,11 @@ def _finished(path: Path) -> Mapping[str, object]:
 
 
 TRAININGS = {"spectrum": "laplacian"}
-"""What the training in a stage is called, where it is not called as the stage is."""
+"""The name of a stage's training if it differs from the stage's name."""
 
 
 def works(path: Path, stage: str, before: Sequence[Path] = ()) -> bool:
-    """Whether a stage is at work: there is a checkpoint that was not there before; of a walk, which has none, whether
-    its directory is held."""
+    """Whether a stage has begun: it has a new checkpoint, or, for a walk, which has none, its directory is locked."""
     if stage == "walk":
         return (path / "lock").exists() and bool((path / "lock").read_bytes())
     return bool(set(checkpoints(path, stage)) - set(before))
@@ -170,7 +169,7 @@ def checkpoints(path: Path, stage: str) -> list[Path]:
 
 
 def how_far(path: Path, stage: str) -> str:
-    """Where a killed process was: the newest thing it left."""
+    """How far a killed process had come, from the files it left."""
     name = TRAININGS.get(stage, stage)
     if stage in _finished(path):
         return "finished"
@@ -180,23 +179,23 @@ def how_far(path: Path, stage: str) -> str:
 
 
 def kills(place: Path, stage: str, rng: random.Random, num: int) -> Iterator[Try]:
-    """SIGKILL, and the same command again, which is killed again: five times, and then it may end.
+    """Kill a command with SIGKILL and run it again, five times in a row, then let it finish.
 
-    The first of five comes at any moment of the command, the others once it is at work, which is a small part of the
-    time: most of it goes into beginning.
+    The first kill comes at any time. The others come after the stage has begun, because most of a command's time is
+    start-up.
     """
     base(place, stage)
     moments = [tuple(rng.random() for _ in range(SERIES)) for _ in range(num // SERIES)]
     for number, series in enumerate(moments):
-        told = ", ".join(f"{moment:.3f}" for moment in series)
-        yield f"{stage}: series {number} at {told}", partial(_kill_again_and_again, place, stage, series)
+        moments_text = ", ".join(f"{moment:.3f}" for moment in series)
+        yield f"{stage}: series {number} at {moments_text}", partial(_kill_again_and_again, place, stage, series)
 
 
 SERIES = 5
 
 
 def _kill_again_and_again(place: Path, stage: str, moments: Sequence[float]) -> str:
-    """What becomes of every kill: as many outcomes. One that comes too late begins the stage anew."""
+    """The outcomes of all kills. After a kill that comes too late, the stage is made again from the start."""
     given, outcomes, reached = base(place, stage), [], []
     while moments:
         with _copy(given.path) as copy:
@@ -210,7 +209,7 @@ def _kill_again_and_again(place: Path, stage: str, moments: Sequence[float]) -> 
 
 
 def _kill(given: Base, copy: Path, moment: float, *, late: bool) -> str:
-    """Kill the command of a stage; how far it had come."""
+    """Kill the command of a stage, and return how far it had come."""
     before = checkpoints(copy, given.stage)
     process = child(given.words(copy), copy.parent / "log")
     if late:
@@ -225,7 +224,7 @@ def _kill(given: Base, copy: Path, moment: float, *, late: bool) -> str:
 
 
 def _goes_on(given: Base, copy: Path, good: str, note: str = "") -> str:
-    """The same command again: whether it makes what it should."""
+    """Run the same command again. Returns the outcome: `good` if the result is as expected, otherwise `silent`."""
     code, text = here(given.words(copy))
     if "Traceback" in text:
         raise RuntimeError(text[-300:])
@@ -235,7 +234,7 @@ def _goes_on(given: Base, copy: Path, good: str, note: str = "") -> str:
 
 
 def signals(place: Path, rng: random.Random, num: int) -> Iterator[Try]:
-    """SIGINT or SIGTERM at a random moment of each stage: one line, exit code 130 within seconds, then on."""
+    """Send SIGINT or SIGTERM at a random time of each stage. It must exit with 130 within seconds, then resume."""
     tries = [(number, stage, rng.random()) for number in range(num) for stage in MAKES if base(place, stage)]
     for number, stage, moment in tries:
         kind = (signal.SIGINT, signal.SIGTERM)[number % 2]
@@ -257,7 +256,7 @@ def _signal(place: Path, stage: str, kind: signal.Signals, moment: float) -> str
         text = log.read_text()
         if "Traceback" in text:
             raise RuntimeError(text[-300:])
-        if process.exitcode == 0:  # it came when all was done
+        if process.exitcode == 0:  # the signal came after the end
             return _goes_on(given, copy, "harmless", "finished")
         if process.exitcode != 130 or "stop" not in text or took > PATIENCE:
             return f"exit {process.exitcode} after {took:.1f} s"
@@ -274,7 +273,7 @@ def slowness() -> float:
 
 
 def two_processes(place: Path, num: int) -> Iterator[Try]:
-    """A second process while one trains, and two that begin at once."""
+    """Start a second process while one trains, and two processes at once."""
     base(place, "learning")
     for number in range(num):
         yield f"a second process {number}", partial(_second, place)
@@ -307,7 +306,7 @@ def _at_once(place: Path) -> str:
 
 
 def full_disks(place: Path, num: int) -> Iterator[Try]:
-    """A whole run on a disk with less and less room than it needs; and then there is room."""
+    """Make a run on disks that are too small, then enlarge the disk and run the command again."""
     base(place, "learning")
     needed = _bytes_needed(prepared_run(place))
     for level in range(num if can_mount() else 0):
@@ -316,13 +315,13 @@ def full_disks(place: Path, num: int) -> Iterator[Try]:
 
 
 def _bytes_needed(run: Path) -> int:
-    """What a run takes without its pictures, and while its largest file is written anew."""
+    """The bytes that a run needs, including a temporary copy of its largest file."""
     pages = [-(-file.stat().st_size // 4096) * 4096 for file in run.rglob("*") if file.is_file()]
     return sum(pages) + max(pages)
 
 
 def can_mount() -> bool:
-    """Whether a disk of a few bytes can be had here."""
+    """Whether this machine allows mounting a small tmpfs."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4096", "tmpfs", folder], capture_output=True)
         if done.returncode == 0:
@@ -363,7 +362,7 @@ def _same(one: Path, other: Path, name: str) -> bool:
 
 
 def stopped_run(place: Path) -> Path:
-    """A run that was killed while it learned, with checkpoints."""
+    """A run that was killed during learning, with checkpoints."""
     given, path = base(place, "learning"), place / "stopped"
     while not path.exists():
         with _copy(given.path) as copy:
@@ -378,9 +377,9 @@ def stopped_run(place: Path) -> Path:
 
 
 def go_on(place: Path) -> Callable[[Path, list[str]], str]:
-    """Run the command of a run again, whatever is damaged: the bits it ends with."""
+    """A function that runs the command of a damaged run again and returns the digest of its result."""
 
-    def look(path: Path, told: list[str]) -> str:
+    def look(path: Path, logs: list[str]) -> str:
         code, text = here(base(place, "learning").words(path))
         lines = [line for line in text.splitlines() if line.startswith("cooptions: ")]
         if "Traceback" in text or code not in (0, 2) or (code == 2 and "error: " not in lines[-1]):
@@ -389,14 +388,14 @@ def go_on(place: Path) -> Callable[[Path, list[str]], str]:
             from cooptions.errors import CooptionsError
 
             raise CooptionsError(lines[-1])
-        told += [line for line in lines if "warning" in line] + [line for line in text.splitlines() if "again" in line]
+        logs += [line for line in lines if "warning" in line] + [line for line in text.splitlines() if "again" in line]
         return result(path, "learning")
 
     return look
 
 
 def child(words: Sequence[str], log: Path) -> multiprocessing.Process:
-    """The command in a process of its own, with everything imported; what it says goes into a file."""
+    """Start a command in a separate process with all modules imported. Its output goes to a file."""
     process = context().Process(target=_in_child, args=(list(words), log))
     process.start()
     return process  # pyright: ignore[reportReturnType]
@@ -419,7 +418,7 @@ def _in_child(words: Sequence[str], log: Path) -> None:
 
 
 def here(words: Sequence[str], *, pictures: bool = False) -> tuple[int, str]:
-    """The command in this process, where its programs are compiled already: exit code, and all it says."""
+    """Run a command in this process, where its programs are compiled. Returns its exit code and its output."""
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)
@@ -438,7 +437,7 @@ def here(words: Sequence[str], *, pictures: bool = False) -> tuple[int, str]:
                 os.close(each)
         file.seek(0)
         here.text = file.read().decode("utf-8", "replace")
-        if code == 130:  # whoever stops this process means it, and not the command
+        if code == 130:  # a signal from outside is meant for this process
             raise KeyboardInterrupt
         return code, here.text
 
@@ -461,7 +460,7 @@ def _exit_code(words: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _hastened(pictures: bool) -> Iterator[None]:
-    """Short chunks and many checkpoints; no pictures, and short reports, on which nothing depends."""
+    """Use short chunks and frequent checkpoints, and skip pictures and long reports, on which nothing depends."""
     slow = dict(train.__kwdefaults__)
     drawn = filling.drawable, option_sets.card_pictures, option_sets.NUM_STARTS
     train.__kwdefaults__.update(checkpoint_seconds=0.0, chunk_seconds=0.05)
@@ -477,7 +476,7 @@ def _hastened(pictures: bool) -> Iterator[None]:
 
 
 def keep_programs(place: Path) -> None:
-    """Let this process and its children share what they compile, quickly rather than well."""
+    """Share compiled programs between this process and its children, compiled without optimisation."""
     (place / "compiled").mkdir(parents=True, exist_ok=True)
     settings = {
         "JAX_COMPILATION_CACHE_DIR": str(place / "compiled"),
@@ -503,7 +502,7 @@ def _copy(path: Path) -> Iterator[Path]:
 
 
 def processor_seconds() -> float:
-    """Of this process and of those that have ended."""
+    """The processor time of this process and its finished children, in seconds."""
     usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     own = sum(each.ru_utime + each.ru_stime for each in usage)
     server = forkserver._forkserver._forkserver_pid  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""The faults of `benchmarks.faults`: each a series of tries, a try a function that returns what became of it."""
+"""The faults of `benchmarks.faults`. Each is a series of tries, which are functions that return their outcome."""
 
 import contextlib
 import hashlib
@@ -23,20 +23,20 @@ from cooptions.training.metrics import MetricsFile
 
 Try = tuple[str, Callable[[], str]]
 Look = Callable[[Path, list[str]], str]
-"""Do what a user would do with a directory: a digest of what comes out. Warnings go into the list."""
+"""A function that uses a directory like a user, appends warnings to a list, and returns a digest of the result."""
 
 
 def stopped_training(path: Path) -> Path:
-    """A training that was stopped on its way, with checkpoints."""
+    """A training run that was stopped midway, with checkpoints."""
     if not path.exists():
         with contextlib.suppress(Interrupted):
             make(path, lambda line: None, stop_at=10)
     return path
 
 
-def look(path: Path, told: list[str]) -> str:
-    """Read a finished run: configuration, artefacts, metrics, scores, option sets."""
-    run = read_run(path, told.append)
+def look(path: Path, warnings: list[str]) -> str:
+    """Read a finished run (configuration, artefacts, metrics, scores, option sets) and return its digest."""
+    run = read_run(path, warnings.append)
     config = config_of_run(run)
     found = hashlib.sha256(repr(config).encode())
     for stage in sorted(run.manifest):
@@ -53,10 +53,10 @@ def look(path: Path, told: list[str]) -> str:
 
 
 def set_to_look_at(run: Path) -> tuple[Path, Look]:
-    """An option set of a run, and how anybody would load it who was given its directory."""
+    """The path of a run's option set, and a function that loads it and returns its digest."""
     env = config_of_run(read_run(run)).env
     path = next(run.glob("option_sets/*"))
-    return path, lambda path, told: hashlib.sha256(_digest_of_set(path, env)).hexdigest()
+    return path, lambda path, warnings: hashlib.sha256(_digest_of_set(path, env)).hexdigest()
 
 
 def _digest_of_set(path: Path, env: object) -> bytes:
@@ -67,21 +67,21 @@ def _digest_of_set(path: Path, env: object) -> bytes:
     return leaves + repr((options.options, options.config, load_reports(path))).encode()
 
 
-def resume(path: Path, told: list[str]) -> str:
-    """Go on with a training that was stopped: the bits of its result and of its metrics."""
-    make(path, told.append)
+def resume(path: Path, warnings: list[str]) -> str:
+    """Resume stopped training, and return the digest of its result and its metrics."""
+    make(path, warnings.append)
     return hashlib.sha256(
         (path / "fit.safetensors").read_bytes() + (path / "metrics/fit.jsonl").read_bytes()
     ).hexdigest()
 
 
 def compared(what: Look, path: Path, expected: str) -> str:
-    """The outcome of looking at a damaged copy; refusals are raised."""
-    told: list[str] = []
-    came_out = what(path, told)
-    if came_out != expected:
+    """The outcome of using a damaged copy. Refusals are raised."""
+    warnings: list[str] = []
+    found = what(path, warnings)
+    if found != expected:
         return "silent"
-    return "resumed" if told else "harmless"
+    return "resumed" if warnings else "harmless"
 
 
 def _files(path: Path) -> list[Path]:
@@ -108,7 +108,7 @@ def _damaged(path: Path, file: Path, damage: Callable[[Path], None], what: Look,
 
 
 def flips(path: Path, what: Look, rng: random.Random, num: int) -> Iterator[Try]:
-    """One bit of one file, every file alike."""
+    """Flip one random bit of one file. All files get equally many tries."""
     expected, files = _expected(path, what), _files(path)
     for number in range(num):
         file = files[number % len(files)]
@@ -135,11 +135,11 @@ LOSSES: dict[str, Callable[[Path], object]] = {
     "a pipe in place of": lambda file: (file.unlink(), os.mkfifo(file)),
 }
 PICTURES = (".png", ".pdf", ".gif")
-"""Of these, on which nothing depends, a few are damaged in each way."""
+"""Nothing depends on pictures, so only a few are damaged in each way."""
 
 
 def losses(path: Path, what: Look, aside: tuple[str, ...] = ()) -> Iterator[Try]:
-    """Every file cut in several places, deleted, and replaced by what is no file; but for those of some folders."""
+    """Truncate every file, delete it, or replace it with something else. Files in the folders `aside` are skipped."""
     expected = _expected(path, what)
     files = [file for file in _files(path) if file.relative_to(path).parts[0] not in aside]
     pictures = [file for file in files if file.suffix in PICTURES]
@@ -149,7 +149,7 @@ def losses(path: Path, what: Look, aside: tuple[str, ...] = ()) -> Iterator[Try]
 
 
 def full_disks(begun: Path, num: int) -> Iterator[Try]:
-    """A limit on the size of files stands in for a full disk: at several sizes, and then there is room again."""
+    """Simulate a full disk with several limits on file sizes, then remove the limit and resume."""
     expected = _expected(begun, resume)
     largest = max(file.stat().st_size for file in _files(begun))
     for level in range(num):
@@ -174,7 +174,7 @@ def _full(begun: Path, limit: int, expected: str) -> str:
 
 
 def locks(begun: Path) -> Iterator[Try]:
-    """Another writer, locks that others left, and links in place of one."""
+    """Try another writer, stale locks, and links instead of a lock file."""
     expected = _expected(begun, resume)
     for left in (
         "process 1",

@@ -1,10 +1,11 @@
-"""Loaders of strangers' bytes, given what nobody would send: each must understand it, or refuse it in one line.
+"""Fuzz the loaders of untrusted files. Each must accept an input, or refuse it with a one-line error.
 
 python -m benchmarks.fuzz --target option-set --seconds 900
 python -m benchmarks.fuzz --target all --seconds 3600     a quarter of the time for each
 
-With `pip install atheris` inputs are bred by coverage (libFuzzer); without it they are changed at random. Whatever is
-no expected refusal is a finding: it is counted once for each line of ours that it comes from, and the rest goes on.
+With `pip install atheris`, inputs are guided by coverage (libFuzzer); without it, they are mutated at random. Any error
+that is not an expected refusal is a finding. Findings are grouped by the line of our code that raised them, and fuzzing
+continues.
 """
 
 import json
@@ -25,18 +26,18 @@ TARGETS = ("option-set", "run-config", "safetensors", "checkpoint")
 
 @dataclass(frozen=True)
 class Arguments:
-    """What to try, and for how long."""
+    """The targets to fuzz, and the time for them."""
 
     target: Literal["all", "option-set", "run-config", "safetensors", "checkpoint"] = "all"
     seconds: float = 60.0
-    """Of processor time, in all."""
+    """The total processor time."""
     engine: Literal["auto", "atheris", "own"] = "auto"
-    """`auto` is atheris where it is installed."""
+    """`auto` uses atheris if it is installed."""
     seed: int = 0
     out: Path = Path("results/faults/fuzz.json")
-    """What stands there already is added to, so that an hour can be made of many calls."""
+    """The result file. Existing results are added to, so that several calls accumulate."""
     place: Path | None = None
-    """Where inputs worth keeping are, so that a later call goes on from them; a new folder by default."""
+    """The folder of the corpus, which later calls reuse; by default a new folder."""
 
 
 def main(arguments: Arguments) -> None:
@@ -51,7 +52,7 @@ def main(arguments: Arguments) -> None:
 
 
 def tried(target: str, arguments: Arguments, place: Path, seconds: float) -> dict[str, Any]:
-    """Try one target in processes of its own: another takes over from one that dies."""
+    """Fuzz one target in separate processes. If one dies, another continues."""
     place.mkdir(parents=True, exist_ok=True)
     begun, sessions, deaths = time.monotonic(), [], []
     while (left := seconds - sum(each.get("cpu_seconds", 0) for each in sessions)) > 5:
@@ -82,7 +83,7 @@ def tried(target: str, arguments: Arguments, place: Path, seconds: float) -> dic
 
 
 def added(known: dict[str, Any] | None, row: dict[str, Any]) -> dict[str, Any]:
-    """What was found in all calls so far."""
+    """The sum of earlier results and a new row."""
     if known is None:
         return row
     sums = {name: known[name] + row[name] for name in ("executions", "refused", "understood", "seconds", "cpu_seconds")}
@@ -96,7 +97,7 @@ def added(known: dict[str, Any] | None, row: dict[str, Any]) -> dict[str, Any]:
 
 
 def merged(each: list[dict[str, dict]]) -> dict[str, dict]:
-    """Findings of several sessions, those of the same line together."""
+    """The findings of several sessions, merged by line."""
     found: dict[str, dict] = {}
     for findings in each:
         for where, finding in findings.items():

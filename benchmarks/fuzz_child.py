@@ -1,4 +1,4 @@
-"""One session of `benchmarks.fuzz`: one target, until the time is over or the process dies.
+"""One session of `benchmarks.fuzz`, which fuzzes one target until the time is over or the process dies.
 
 python -m benchmarks.fuzz_child TARGET ENGINE SECONDS PLACE SEED
 """
@@ -21,14 +21,14 @@ WATCHED = [
     *("cooptions.files", "cooptions.parts", "cooptions.runs", "cooptions.campaigns", "cooptions.options.sharing"),
     *("cooptions.training.checkpoints", "cooptions.training.metrics", "cooptions.scores.statistics", "yaml", "json"),
 ]
-"""Modules whose branches atheris sees."""
+"""The modules that atheris instruments."""
 SLOW = 10.0
 """Seconds of processor time after which one input is a finding."""
 LONGEST = 1 << 16
 
 
 class Session:
-    """Runs inputs, sorts out what becomes of them, and writes that down every few seconds."""
+    """Runs inputs, classifies their outcomes, and saves the counts every few seconds."""
 
     def __init__(self, target: str, engine: str, place: Path) -> None:
         from benchmarks.fuzz_targets import parts_of
@@ -45,13 +45,13 @@ class Session:
         return [bytes([number]) + part.whole for number, part in enumerate(self.parts)]
 
     def one(self, content: bytes) -> None:
-        """Read one input: its first byte says as what."""
+        """Read one input. Its first byte selects the part that reads it."""
         from cooptions.errors import CooptionsError
 
         content = content[:LONGEST]
         self.current[: len(content)] = content
         part = self.parts[content[0] % len(self.parts) if content else 0]
-        begun = time.process_time()  # by the clock, a busy machine makes everything slow
+        begun = time.process_time()  # wall time would depend on the machine's load
         self.executions += 1
         try:
             part.read(content[1:])
@@ -141,7 +141,7 @@ def fuzz_with_atheris(seconds: float, place: Path, seed: int, target: str) -> No
 
 
 def fuzz_by_chance(seconds: float, place: Path, seed: int, target: str) -> None:
-    """Changes at random of valid files, and of changed ones that were still understood."""
+    """Fuzz with random mutations of valid files, and of mutated files that were still accepted."""
     from benchmarks.fuzz_mutations import mutated
 
     session, rng, begun = Session(target, "own", place), random.Random(seed), time.monotonic()

@@ -1,4 +1,4 @@
-"""Changed copies of valid files for `benchmarks.fuzz`: of their bytes, of JSON, of the header of safetensors."""
+"""Mutations of valid files for `benchmarks.fuzz`: of bytes, of JSON, and of the header of safetensors."""
 
 import json
 import random
@@ -31,14 +31,14 @@ DEEPEST = 300
 
 
 def mutated(content: bytes, rng: random.Random) -> bytes:
-    """One to four changes; of the JSON it holds, if any, as often as of its bytes."""
+    """A content with one to four mutations, half of them in its JSON if there is any."""
     for _ in range(rng.choice((1, 1, 2, 4))):
-        changed = _of_json(content, rng) if rng.random() < 0.5 else None
-        content = _of_bytes(content, rng) if changed is None else changed
+        changed = _mutated_json(content, rng) if rng.random() < 0.5 else None
+        content = _mutated_bytes(content, rng) if changed is None else changed
     return content
 
 
-def _of_bytes(content: bytes, rng: random.Random) -> bytes:
+def _mutated_bytes(content: bytes, rng: random.Random) -> bytes:
     at, length = rng.randrange(len(content) + 1), rng.choice((1, 1, 2, 8, 60))
     part = content[at : at + length]
     flipped = bytes([part[0] ^ 1 << rng.randrange(8)]) + part[1:] if part else b""
@@ -48,8 +48,8 @@ def _of_bytes(content: bytes, rng: random.Random) -> bytes:
     return content[:at] + new + content[at + length :]
 
 
-def _of_json(content: bytes, rng: random.Random) -> bytes | None:
-    """One value of the JSON within changed; None where there is none."""
+def _mutated_json(content: bytes, rng: random.Random) -> bytes | None:
+    """The content with one value of its JSON changed; None if it has no JSON."""
     before, after = b"", b""
     text = content
     if len(content) > 8 and content[8:9] == b"{":  # safetensors: the length of the header, the header, the arrays
@@ -64,25 +64,25 @@ def _of_json(content: bytes, rng: random.Random) -> bytes | None:
 
 
 def _changed(whole: Any, rng: random.Random) -> Any:
-    """With one of its values replaced, removed, renamed, or put where another was; text that is JSON from within."""
+    """A JSON value with one inner value replaced, removed, renamed or moved, or with JSON in a string mutated."""
     places = list(_places(whole))
     at = rng.choice(places)
-    deed = rng.randrange(6)
-    if deed == 0:
+    action = rng.randrange(6)
+    if action == 0:
         return _replaced(whole, at, _value(whole, rng.choice(places)))
-    if deed == 1 and at:
+    if action == 1 and at:
         return _removed(whole, at)
-    if deed == 2 and at:
+    if action == 2 and at:
         name = rng.choice([value for value in VALUES if isinstance(value, str)])
         return _replaced(_removed(whole, at), (*at[:-1], name), _value(whole, at))
-    if deed == 3:
+    if action == 3:
         nested: Any = 0
         for _ in range(rng.randrange(DEEPEST)):
             nested = [nested]
         return _replaced(whole, at, nested)
     inner = _value(whole, at)
     if isinstance(inner, str) and inner.startswith("{"):
-        changed = _of_json(inner.encode(), rng)
+        changed = _mutated_json(inner.encode(), rng)
         return _replaced(whole, at, changed.decode("utf-8", "replace")) if changed else whole
     return _replaced(whole, at, rng.choice(VALUES))
 

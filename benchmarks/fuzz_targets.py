@@ -1,7 +1,7 @@
-"""The loaders of strangers' bytes that `benchmarks.fuzz` tries: what each reads, and valid files to begin with.
+"""The targets of `benchmarks.fuzz`: loaders of untrusted files, with valid files to start from.
 
-Checks of whole files stand in the way of a fuzzer, and of no one who means harm: they can be computed. Here they are
-constants, so that what lies behind them is tried, too; `benchmarks.faults` flips bits of files whose checks are real.
+Checksums stop a fuzzer but not an attacker, who can compute them. Here they are constants, so that the code behind them
+is fuzzed too. `benchmarks.faults` flips bits in files with real checksums.
 """
 
 import contextlib
@@ -43,12 +43,12 @@ from cooptions.training.metrics import MetricsFile, line_of
 
 SCENARIO = "grid-5x5-2p"
 CONSTANT = "0" * 16
-"""What every check is while a fuzzer runs."""
+"""The value of every checksum while the fuzzer runs."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of file: a function that reads what it is given, and a valid file."""
+    """One kind of file: a function that reads its content, and a valid content."""
 
     name: str
     read: Callable[[bytes], object]
@@ -56,7 +56,7 @@ class Part:
 
 
 def option_set(place: Path) -> list[Part]:
-    """An option set: its manifest, its description, its weights."""
+    """The files of an option set: manifest, description and weights."""
     env = make_env(SCENARIO)
     path = place / "set"
     storage.save_option_set(path, _tiny_set(), env, _reports(), provenance={"date": "2026"})
@@ -83,7 +83,7 @@ def _sealed_again(content: bytes) -> bytes:
 
 
 def run_config(place: Path) -> list[Part]:
-    """A run: `config.json`, `manifest.json`, `run.yaml`; and a campaign file."""
+    """The files of a run, `config.json`, `manifest.json` and `run.yaml`, and a campaign file."""
     config = replace(PRESETS["quick"], scenario=SCENARIO)
     path = place / "run"
     with open_run(path, stage_configs(config, "learning")) as run:
@@ -103,7 +103,7 @@ def run_config(place: Path) -> list[Part]:
     def records(name: str, content: bytes) -> None:
         for each, other in whole.items():
             (path / each).write_bytes(content if each == name else other)
-        if name == "config.json":  # which need not agree with what was made
+        if name == "config.json":  # so that they need not agree
             (path / "manifest.json").write_bytes(b"{}")
         _attempt_both(lambda: inspect(path), lambda: _read_all(read_run(path, lambda line: None)))
 
@@ -120,7 +120,7 @@ def run_config(place: Path) -> list[Part]:
 
 
 def tensors(place: Path) -> list[Part]:
-    """Artefacts and scores of a run, and the files of a team: all that is safetensors, but for checkpoints."""
+    """All safetensors files except checkpoints: artefacts and scores of a run, and the files of a team."""
     path, scores = (place / f"{name}.safetensors" for name in ("walk", "scores"))
     save_scores(scores, _scores(2))
     artefact = save({"states": np.zeros((2, 3), np.float32), "last": np.zeros(2, bool)}, {"note": "a walk"})
@@ -149,7 +149,7 @@ def tensors(place: Path) -> list[Part]:
 
 
 def checkpoint(place: Path) -> list[Part]:
-    """Checkpoints, and the metrics that were logged before them."""
+    """Checkpoints, and metrics files."""
     folder, metrics = place / "checkpoints/fit", place / "metrics/fit.jsonl"
     like = {"a": jnp.zeros(4), "key": jax.random.split(jax.random.key(0)), "step": jnp.int32(3)}
     Checkpoints(folder).save(7, 2, like)
@@ -180,7 +180,7 @@ TARGETS: Mapping[str, Callable[[Path], list[Part]]] = {
 
 
 def parts_of(target: str, place: Path) -> list[Part]:
-    """The parts of a target, with their files in an empty folder and all checks of whole files constant."""
+    """The parts of a target, with their files in an empty folder and constant checksums."""
     for check in (
         "cooptions.runs.records._check",
         "cooptions.files._tree_digest",
@@ -193,7 +193,7 @@ def parts_of(target: str, place: Path) -> list[Part]:
 
 
 def _attempt_both(first: Callable[[], object], second: Callable[[], object]) -> None:
-    """Both, whatever the first says."""
+    """Call both functions, even if the first one refuses."""
     try:
         first()
     except CooptionsError as error:
@@ -202,7 +202,7 @@ def _attempt_both(first: Callable[[], object], second: Callable[[], object]) -> 
 
 
 def require_one_line(error: Exception) -> None:
-    """What is said must fit on a line of a terminal, and hold nothing that steers it."""
+    """Raise `AssertionError` unless the message is one printable line."""
     if not str(error).isprintable():
         raise AssertionError(f"not one printable line: {str(error)!r}") from error
 

@@ -1,15 +1,15 @@
-"""JaxMARL's own training scripts, unmodified, on a task of ours.
+"""Run JaxMARL's own training scripts, unmodified, on one of our tasks.
 
     python -m benchmarks.jaxmarl_script TASK SCRIPT [OVERRIDE ...]
 
-TASK is a scenario name, or `module:attribute` for a task of your own, such as one with joint options. SCRIPT is a file
-of JaxMARL's `baselines`; the overrides are for Hydra, with which it is configured. One of them must say
-`ENV_NAME=cooptions`, for the Q-learning scripts `alg.ENV_NAME=cooptions`.
+TASK is a scenario name, or `module:attribute` for your own task, for example one with joint options. SCRIPT is a file
+of JaxMARL's `baselines`. The overrides are for Hydra, which configures it. One of them must be `ENV_NAME=cooptions`, or
+`alg.ENV_NAME=cooptions` for the Q-learning scripts.
 
-The scripts ask `jaxmarl.make` for an environment by name, and JaxMARL has no way to register one. So `make` is wrapped
-before the script is run: under the name `cooptions` it gives the task. In the place of `wandb` stands a recorder:
-nothing leaves the machine. What the script logs goes to `jaxmarl-log.jsonl`. At the end one line of JSON has the mean
-returns, beside those of random play. The Q-learning scripts log only with `WANDB_MODE=offline`.
+The scripts call `jaxmarl.make` with the name of an environment, and JaxMARL has no registry. So `make` is wrapped: for
+the name `cooptions` it returns the task. A recorder replaces `wandb`, so that nothing leaves the machine; it writes the
+log to `jaxmarl-log.jsonl`. The last line is a JSON object with the mean returns and those of random play. The
+Q-learning scripts log only with `WANDB_MODE=offline`.
 """
 
 import contextlib
@@ -41,18 +41,18 @@ NAME = "cooptions"
 LOG = "jaxmarl-log.jsonl"
 PACKAGES = ("jaxmarl", "flax", "flashbax", "distrax", "hydra-core")
 RETURNS = ("test_returned_episode_returns", "test_returned_episode_returns_agent_0", "returns")
-"""Under what names the scripts log the mean return, best first: of a greedy team, or of the one that explores."""
+"""The names of the mean return in the scripts' logs, in order of preference: of a greedy team, or while exploring."""
 
 
 class Shape(tuple[int, ...]):
-    """A shape that is also a number: Hanabi, for which the masked IPPO scripts are written, has one as its shape."""
+    """A shape that is also a number, because the masked IPPO scripts expect Hanabi's shape, which is a number."""
 
     def __index__(self) -> int:
         return math.prod(self)
 
 
 class Task(ToJaxMARL):
-    """A task whose observations have a shape that all scripts can read."""
+    """The exported task, with a shape of observations that all scripts accept."""
 
     def observation_space(self, agent: str = "agent_0") -> Box:
         space = super().observation_space(agent)
@@ -61,20 +61,20 @@ class Task(ToJaxMARL):
 
 @dataclass
 class Recorder:
-    """What a script logs, in the place of `wandb`."""
+    """Records a script's log instead of `wandb`."""
 
     path: Path
     entries: list[dict[str, float]] = field(default_factory=list)
 
     def log(self, entry: dict[str, Any]) -> None:
-        """Keep the mean of every entry."""
+        """Record the mean of every entry."""
         means = {name: float(np.mean(value)) for name, value in entry.items() if not isinstance(value, dict)}
         self.entries.append(means)
         with self.path.open("a") as file:
             file.write(json.dumps(means) + "\n")
 
     def module(self) -> ModuleType:
-        """A module with what the scripts use of `wandb`."""
+        """A module with the functions of `wandb` that the scripts use."""
         made: Any = ModuleType("wandb")
         made.init, made.finish, made.log = (lambda **_: None), (lambda: None), self.log
         return made
@@ -89,7 +89,7 @@ class Recorder:
 
 
 def find_task(name: str) -> AbstractEnv:
-    """A scenario, or what `module:attribute` names: an environment, or a function that makes one."""
+    """The environment of a scenario name, or of `module:attribute`, which may be a function that makes it."""
     if ":" not in name:
         return make_env(name)
     found = import_outside("task", name)
@@ -99,13 +99,13 @@ def find_task(name: str) -> AbstractEnv:
 
 
 def offering(task: AbstractEnv, make: Callable[..., Any]) -> Callable[..., Any]:
-    """`jaxmarl.make` with one name more."""
+    """`jaxmarl.make`, extended by the name `cooptions`."""
     return lambda name, **fields: Task(task) if name == NAME else make(name, **fields)
 
 
 @contextlib.contextmanager
 def in_the_place_of(name: str, module: ModuleType) -> Iterator[None]:
-    """Let a module be imported under the name of another."""
+    """Replace an imported module with another one."""
     before = sys.modules.get(name)
     sys.modules[name] = module
     try:
@@ -117,7 +117,7 @@ def in_the_place_of(name: str, module: ModuleType) -> Iterator[None]:
 
 
 def run(task: AbstractEnv, script: Path, overrides: list[str], log: Path) -> Recorder:
-    """Run a script as its author would, on the task."""
+    """Run a script as its main program, on the task."""
     require(script.is_file(), f"script: {script} is missing; clone github.com/FLAIROx/JaxMARL and name a file of its")
     log.unlink(missing_ok=True)
     recorder = Recorder(log)

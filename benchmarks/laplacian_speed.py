@@ -1,4 +1,4 @@
-"""Nystrom against ALLO on the same z in the same process: seconds, and cosines with the exact eigenspaces.
+"""Compare Nystrom with ALLO on the same z in the same process: seconds, and cosines with the exact eigenspaces.
 
 python -m benchmarks.laplacian_speed --json
 """
@@ -33,7 +33,7 @@ class Arguments:
     nystrom: Nystrom = field(default_factory=Nystrom)
     allo: Allo = field(default_factory=Allo)
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """End with one JSON object."""
+    """Print one JSON object at the end."""
 
 
 def main(arguments: Arguments) -> None:
@@ -62,7 +62,7 @@ def main(arguments: Arguments) -> None:
 
 
 def _cosines(config: Config, state: Any, spectrum: Spectrum, walks: Walk, fresh: Walk) -> dict[str, Any]:
-    """For each seed, of each eigenfunction with the exact eigenspace of its cluster."""
+    """For each seed, the cosine of each eigenfunction with the exact eigenspace of its cluster."""
     rows = []
     for seed in range(config.seeds):
         one = jax.tree.map(lambda leaf, seed=seed: leaf[seed], (state, spectrum, walks, fresh))

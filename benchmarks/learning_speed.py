@@ -1,11 +1,10 @@
-"""Our IQL against JaxMARL's own scripts, with and without joint options, our PQN and PPO: what an update takes,
-learning included.
+"""Time updates, including learning: our IQL with and without joint options, our PQN and PPO, and JaxMARL's scripts.
 
     python -m benchmarks.learning_speed --baselines DIR > learning_speed.json
 
-DIR holds `iql_rnn.py` and `iql_cnn_overcooked.py` from JaxMARL's baselines/QLearning. They run unmodified, with the
-settings of the paper's table that ours run with, on the same dynamics and in the same process. Their picture network
-has 64 units where the paper's, and ours, has 128: the script allows no other, and so ours is timed with 64 as well.
+DIR has `iql_rnn.py` and `iql_cnn_overcooked.py` from JaxMARL's baselines/QLearning. They run unmodified, with the same
+settings as ours (the paper's table), the same dynamics and in the same process. Their network for pictures has 64 units
+where the paper's and ours have 128. The script does not allow other sizes, so ours is also timed with 64.
 """
 
 import hashlib
@@ -60,7 +59,7 @@ with quiet_import():
 console = Console(stderr=True)
 
 SCRIPTS = {"lbf": "iql_rnn", "overcooked": "iql_cnn_overcooked"}
-"""JaxMARL's counterpart of our IQL in each scenario."""
+"""The JaxMARL script that corresponds to our IQL in each scenario."""
 
 
 @dataclass(frozen=True)
@@ -68,19 +67,19 @@ class Arguments:
     """Time updates of all seeds together, in steady state."""
 
     baselines: Path | None = None
-    """The folder of JaxMARL's scripts; only contestants of ours run without it."""
+    """The folder of JaxMARL's scripts. Without it, only our contestants run."""
     scenario: Literal["lbf", "overcooked", "all"] = "all"
     only: tuple[str, ...] = ()
-    """Contestants to time, by name; all when left out."""
+    """The names of the contestants to time. Empty for all."""
     seeds: int = 10
     updates: int = 100
-    """Updates in one timing."""
+    """The number of updates in one timing."""
     repeats: int = 3
-    """Timings of each contestant; the median counts."""
+    """The number of timings per contestant. The median is reported."""
     shrink: int = 1
-    """Divides batch and replay, to try this out on a small machine."""
+    """A divisor of batch and replay sizes, for trying this out on a small machine."""
     progress: float = 0.5
-    """How far training is when our clock runs: a team that explores less asks options less often."""
+    """The fraction of training that is over when our learners are timed. Options are used less as exploration falls."""
 
     def __post_init__(self) -> None:
         require(0 <= self.progress <= 1, f"progress must lie in [0, 1], not {self.progress}")
@@ -94,7 +93,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class Task:
-    """What is learned, how, and how many options there are."""
+    """An environment, the configuration of the learner, and the number of options."""
 
     name: str
     env: AbstractEnv
@@ -108,19 +107,19 @@ class Task:
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one update, over all seeds, each time it was taken, and the program's memory."""
+    """The seconds of one update of all seeds in each timing, and the program's memory."""
 
     seconds: list[float]
     compile_seconds: float
     steps: int
-    """Environment steps of an update, of one seed."""
+    """The environment steps of one seed's update."""
     bytes: int
     estimated_bytes: int | None = None
-    """What we say before compiling."""
+    """Our estimate before compiling."""
 
 
 Contestant = Callable[[], Timing]
-"""A compiled contestant: calling it takes the time."""
+"""A compiled contestant. Calling it returns its timing."""
 
 
 def tasks(arguments: Arguments) -> list[Task]:
@@ -132,18 +131,18 @@ def tasks(arguments: Arguments) -> list[Task]:
 
 
 def ours(task: Task, arguments: Arguments) -> Contestant:
-    """Primitives alone."""
+    """Our learner with primitive actions only."""
     return compile_ours(task.config, task.env, arguments)
 
 
 def ours_in_single_precision(task: Task, arguments: Arguments) -> Contestant:
-    """The same with layers that compute in float32; JaxMARL's scripts do."""
+    """Our learner with layers that compute in float32, like JaxMARL's scripts."""
     single = replace(task.config, network=replace(task.config.network, half=False))
     return compile_ours(single, task.env, arguments)
 
 
 def ours_as_narrow(task: Task, arguments: Arguments) -> Contestant:
-    """The same with as few units behind the convolutions as JaxMARL's script has."""
+    """Our learner with 64 units after the convolutions, like JaxMARL's script."""
     narrow = replace(task.config, network=replace(task.config.network, hidden=(64, 64)))
     return compile_ours(narrow, task.env, arguments)
 
@@ -151,7 +150,7 @@ def ours_as_narrow(task: Task, arguments: Arguments) -> Contestant:
 def ours_with_options(
     task: Task, arguments: Arguments, *, valued: bool = False, sight: Sight = "relation"
 ) -> Contestant:
-    """Options with random weights: they cost the same. With values of their own, they are learned about, too."""
+    """Our learner with options of random weights, which cost the same as trained ones. `valued` ones get Q-values."""
     recipe_of_options = replace(recipe("ours", task.env), sight=sight)
     learner = recipe_of_options.learner
     num_outputs = task.env.num_actions + 1 - learner.fixed_last
@@ -170,13 +169,13 @@ def ours_with_options(
 
 
 def ours_by(task: Task, arguments: Arguments, *, method: str) -> Contestant:
-    """Another learner, with primitives alone."""
+    """Another learner with primitive actions only."""
     return compile_ours(TEAM_LEARNERS[method][task.env.shows_pictures], task.env, arguments)
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """A learner of ours whose update is compiled; calling it takes the time."""
+    """Our learner with a compiled update. Calling it returns its timing."""
 
     stage: AbstractLearner
     program: jax.stages.Compiled
@@ -191,13 +190,13 @@ class Compiled:
 
     @property
     def warm_ups(self) -> int:
-        """Chunks until replay, if there is one, is full, and one more to get used to it."""
+        """The number of chunks until the replay buffer, if there is one, is full, plus one."""
         config = self.stage.config
         to_fill = max(config.capacity, config.learning_starts) if isinstance(config, QConfig) else 0
         return math.ceil(to_fill / self.stage.steps_per_update / self.updates) + 1
 
     def warm(self) -> tuple[Any, Metrics]:
-        """The state when our clock starts."""
+        """The state when the timing starts."""
         state = self.init(self.keys, self.envs)
         metrics = no_means(self.stage, state, self.envs, self.keys)
         later = round(self.progress * self.stage.num_updates)
@@ -224,7 +223,7 @@ class Compiled:
 
 
 def compile_ours(config: LearnerConfig, envs: AbstractEnv, arguments: Arguments) -> Compiled:
-    """Chunks of training, to be timed when some of it is over."""
+    """Compile chunks of training, to be timed at the given progress."""
     stage, keys = config.build(), jax.random.split(jax.random.key(0), arguments.seeds)
     init = jax.jit(jax.vmap(lambda key, env: stage.init(env, key=key)))
     like = jax.eval_shape(init, keys, envs)
@@ -238,19 +237,19 @@ def compile_ours(config: LearnerConfig, envs: AbstractEnv, arguments: Arguments)
 
 
 def jaxmarl(task: Task, arguments: Arguments) -> Contestant:
-    """JaxMARL's script on the environment that ours learns in."""
+    """JaxMARL's script on our environment."""
     env = task.env.jaxmarl if isinstance(task.env, Overcooked) else ToJaxMARL(task.env)
     return compile_script(task, env, arguments)
 
 
 def jaxmarl_with_jumanji_starts(task: Task, arguments: Arguments) -> Contestant:
-    """JaxMARL's script on foraging as Jumanji starts it, slowly: what one has without our environment."""
+    """JaxMARL's script on foraging with Jumanji's slow generator of start states, as without our environment."""
     assert isinstance(task.env, Foraging)
     return compile_script(task, ToJaxMARL(JumanjiStarts()), arguments)
 
 
 class JumanjiStarts(Foraging):
-    """The same task with Jumanji's own generator of start states."""
+    """Foraging with Jumanji's own generator of start states."""
 
     def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]:
         draw = RandomGenerator(self.grid_size, self.num_agents, self.num_apples, self.grid_size, self.max_level)
@@ -261,7 +260,7 @@ class JumanjiStarts(Foraging):
 
 
 def compile_script(task: Task, env: Any, arguments: Arguments) -> Contestant:
-    """Two lengths of training: the difference of their times is free of set-up, and learning goes on all through it."""
+    """Compile a short and a long training. The difference of their times excludes set-up and consists of learning."""
     assert arguments.baselines is not None
     script = load_script(arguments.baselines / f"{SCRIPTS[task.name]}.py")
     short = updates_before_learning(task.config) + 2
@@ -274,7 +273,7 @@ def compile_script(task: Task, env: Any, arguments: Arguments) -> Contestant:
     compile_seconds = time.perf_counter() - begun
 
     def run(program: jax.stages.Compiled) -> tuple[float, int]:
-        """Seconds, and gradient steps. The result, a whole replay, must not lie beside the next one."""
+        """The seconds and gradient steps of a program. Its result, with a whole replay buffer, is freed on return."""
         begun = time.perf_counter()
         result = jax.block_until_ready(program(keys))
         return time.perf_counter() - begun, int(result["runner_state"][0].grad_steps.ravel()[0])
@@ -290,7 +289,7 @@ def compile_script(task: Task, env: Any, arguments: Arguments) -> Contestant:
 
 
 def updates_before_learning(config: QConfig) -> int:
-    """The scripts wait for as many steps, and with memory for as many rollouts of an environment as a batch has."""
+    """The updates before the scripts start learning: enough steps, and for recurrent networks enough roll-outs."""
     return max(
         config.learning_starts // (config.num_envs * config.rollout) + 1,
         config.sequence_stride // config.rollout * config.batch,
@@ -298,7 +297,7 @@ def updates_before_learning(config: QConfig) -> int:
 
 
 def script_config(config: QConfig, num_updates: int) -> dict[str, Any]:
-    """Our settings in the scripts' words. With memory, an item of their replay is a whole rollout."""
+    """Our settings in the scripts' format. For recurrent networks, an item of their replay is a whole roll-out."""
     return {
         "TOTAL_TIMESTEPS": num_updates * config.num_envs * config.rollout,
         "NUM_ENVS": config.num_envs,
@@ -326,7 +325,7 @@ def script_config(config: QConfig, num_updates: int) -> dict[str, Any]:
 
 @cache
 def load_script(path: Path) -> ModuleType:
-    """A script as a module. What it imports for logging and its command line alone is a dummy."""
+    """A script as a module, with mocks for the imports that serve only logging and the command line."""
     require(path.exists(), f"baselines: {path} is missing; copy it from baselines/QLearning of JaxMARL's repository")
     for name in ("hydra", "omegaconf", "wandb"):
         sys.modules.setdefault(name, MagicMock())
@@ -340,7 +339,7 @@ def load_script(path: Path) -> ModuleType:
 
 
 def program_bytes(program: jax.stages.Compiled) -> int:
-    """What a program takes while it runs: the device's own peak is of all that ran before, too."""
+    """The memory of a running program. The device's own peak would include earlier programs."""
     memory = program.memory_analysis()
     assert memory is not None
     whole = memory.argument_size_in_bytes + memory.output_size_in_bytes + memory.temp_size_in_bytes
@@ -360,11 +359,11 @@ CONTESTANTS: dict[str, Callable[[Task, Arguments], Contestant]] = {
 }
 
 ONLY_IN: dict[str, type[AbstractEnv]] = {"ours-as-narrow": Overcooked, "jaxmarl+jumanji-starts": Foraging}
-"""Contestants that make sense in one kind of environment alone."""
+"""Contestants for only one kind of environment."""
 
 
 def contestants(task: Task, arguments: Arguments) -> list[str]:
-    """Those that were asked for and can run."""
+    """The names of the requested contestants that can run."""
     names = [name for name in CONTESTANTS if not arguments.only or name in arguments.only]
     names = [name for name in names if isinstance(task.env, ONLY_IN.get(name, AbstractEnv))]
     if arguments.baselines is None:
@@ -388,7 +387,7 @@ def row(task: Task, name: str, arguments: Arguments, timing: Timing) -> dict[str
 
 
 def ratios(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """How many times as long as ours every other contestant takes."""
+    """The time of every other contestant divided by that of `ours`."""
     mine = {row["scenario"]: row["ms_per_update"] for row in rows if row["name"] == "ours"}
     others = [row for row in rows if row["name"] != "ours" and row["scenario"] in mine]
     return {

@@ -1,9 +1,9 @@
-"""Whether one process can work on and on: memory, open files and memory maps while runs are made and thrown away.
+"""Test whether a process leaks memory, open files or memory maps while it makes and deletes runs.
 
 python -m benchmarks.load --minutes 60 --json results/faults/load-cpu.json
 
-Each cycle makes a tiny run of its own seeds: Ctrl-C stops each stage that is trained, once, the next session goes on,
-and what was learned is loaded and evaluated. Methods take turns. The first cycle of each compiles, and is not counted.
+Each cycle makes a tiny run with new seeds. Ctrl-C stops each trained stage once, and the next session resumes it. Then
+the result is loaded and evaluated. Methods alternate. The first cycle of each method compiles and is not counted.
 """
 
 import contextlib
@@ -47,41 +47,41 @@ METHODS = (
     f"--method iql+hit {DISCOVERY} --representation.steps 100 {LEARNING}",
     f"--method mappo {LEARNING} --learning.learner.num-envs 16 --learning.learner.rollout 20",
 )
-"""Flags of `cooptions train`: discovery and options by ours, and no options at all."""
+"""Flags of `cooptions train`: one method with our discovery and options, one without options."""
 SCENARIO = "grid-5x5-2p,task=meet"
 STAGES = ("representation", "options", "learning")
-"""Those that are trained, and so can be stopped on their way."""
+"""The stages that are trained, and so can be stopped midway."""
 COLUMNS = ("minute", "cycles", "resident MB", "open files", "memory maps", "threads", "programs", "seconds a cycle")
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """How long to work."""
+    """The duration and the result file."""
 
     minutes: float = 60.0
     json: Path = Path("results/faults/load-cpu.json")
-    """Where a line for each minute is written."""
+    """The result file, with a line for each minute."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """The process after a cycle."""
+    """The resources of the process after a cycle."""
 
     at: float
-    """Seconds since the beginning."""
+    """Seconds since the start."""
     resident: float
-    """Megabytes in memory."""
+    """Resident memory in megabytes."""
     files: int
     maps: int
     threads: int
     programs: int
-    """Programs compiled in the cycle."""
+    """The number of programs compiled in the cycle."""
     seconds: float
-    """The cycle took."""
+    """The duration of the cycle."""
 
 
 class Stopped(Progress):
-    """Presses Ctrl-C in the middle of one stage."""
+    """Sends SIGINT in the middle of one stage."""
 
     def __init__(self, stage: str) -> None:
         super().__init__(Console(quiet=True))
@@ -103,13 +103,13 @@ class Stopped(Progress):
 
 
 def configuration(number: int) -> Config:
-    """The configuration of a cycle, made anew as by a command: equal to an earlier one but for its seeds."""
+    """The configuration of a cycle, made from a command line. It differs from earlier ones only in the seeds."""
     words = [SCENARIO, *METHODS[number % len(METHODS)].split(), "--seed", str(2 * number)]
     return asked_for("train", TrainArguments, *divide_early("train", TrainArguments, words))
 
 
 def cycle(number: int, folder: Path) -> None:
-    """A whole run in several sessions, of which each but the last is stopped."""
+    """Make a whole run in several sessions, all but the last of which are stopped."""
     path, stages = folder / f"run-{number}", stage_configs(configuration(number), "learning")
     for stage in (*(each for each in STAGES if each in stages), ""):
         config, progress = configuration(number), Stopped(stage)
@@ -117,7 +117,7 @@ def cycle(number: int, folder: Path) -> None:
             with obey_signals(), Run.open(config, path, "learning", progress) as run:
                 fill(run)
         except Interrupted:
-            if progress.wanted or not stage:  # that was no press of ours
+            if progress.wanted or not stage:  # not our own signal
                 raise
     with Run.reopen(path) as run:
         evaluate_run(run, 8, run.config.keys("evaluate"))
@@ -125,7 +125,7 @@ def cycle(number: int, folder: Path) -> None:
 
 
 def fill(run: Run) -> None:
-    """Make what is missing of a run, as `cooptions train` does."""
+    """Make the missing stages of a run, like `cooptions train`."""
     for name in run.stages("learning"):
         run.make(name)
     if run.config.discovers:
@@ -134,7 +134,7 @@ def fill(run: Run) -> None:
 
 
 def work(seconds: float, programs: Callable[[], int], tell: Callable[[Look], None]) -> list[Look]:
-    """Cycle after cycle until the time is over, which begins when every method was compiled by a cycle of its own."""
+    """Run cycles until the time is over. The time starts after one cycle of each method, which compiles it."""
     looks: list[Look] = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(len(METHODS)):
@@ -165,7 +165,7 @@ def look(at: float, programs: int, seconds: float) -> Look:
 
 
 def count_programs() -> Callable[[], int]:
-    """How many programs were compiled since."""
+    """A function that returns the number of programs compiled since this call."""
     counted = []
 
     def count(event: str, seconds: float, **details: object) -> None:
@@ -177,7 +177,7 @@ def count_programs() -> Callable[[], int]:
 
 
 def by_minute(looks: list[Look]) -> list[list[float]]:
-    """The medians of each minute in which a cycle ended; of programs, the sum."""
+    """A row for each minute in which a cycle ended: medians, and the sum of compiled programs."""
     rows = []
     for minute in sorted({int(each.at // 60) for each in looks}):
         those = [each for each in looks if int(each.at // 60) == minute]
@@ -196,7 +196,7 @@ def _seconds(looks: list[Look]) -> float:
 
 
 def summary(looks: list[Look], minutes: float) -> Json:
-    """What was held in minutes 5 to 10, in the last ten, and at most."""
+    """The resources in minutes 5 to 10, in the last ten minutes, and at most."""
     early = [each for each in looks if 300 <= each.at < 600] or looks[: len(looks) // 2]
     late = [each for each in looks if each.at >= 60 * minutes - 600][-len(looks) // 2 :]
     names = ("resident MB", "open files", "memory maps", "threads")
@@ -210,7 +210,7 @@ def summary(looks: list[Look], minutes: float) -> Json:
 
 
 def written(looks: list[Look], minutes: float) -> bytes:
-    """The file: a line for each minute."""
+    """The content of the result file, with a line for each minute."""
     head = {"cycles": len(looks), "minutes": minutes, "held": summary(looks, minutes), "columns": COLUMNS}
     head |= {"cores": os.cpu_count(), **provenance()}
     rows = ",\n  ".join(json.dumps(row) for row in by_minute(looks))

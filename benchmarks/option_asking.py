@@ -1,9 +1,9 @@
-"""How long it takes to ask options what to do, for as many steps as an update collects.
+"""Time the evaluation of option policies, for as many steps as an update collects.
 
     python -m benchmarks.option_asking overcooked-counter_circuit --json
 
-Either one option leads each environment (`led`), or every step asks all options, as intra-option learning does
-(`foresight`). Options have random weights: they cost the same. All contestants run in one process, in turn.
+Either each environment executes one option (`led`), or every step evaluates all options, as for intra-option learning
+(`foresight`). Options have random weights, which cost the same. All contestants alternate in one process.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def random_options(env: AbstractEnv, sight: Sight, num_options: int) -> OptionSe
 
 
 def contestant(env: AbstractEnv, options: OptionSet, num_envs: int, num_steps: int, led: bool) -> Callable[[], Any]:
-    """Asks options in a batch of environments, once for each step of an update."""
+    """A function that evaluates options in a batch of environments, once for each step of an update."""
     begun = start(env, num_envs, key=jax.random.key(1))
     seen = jax.vmap(env.agent_states)(begun.state), begun.timestep.observation, begun.timestep.action_mask
     option = jnp.broadcast_to(jnp.arange(num_envs)[:, None] % options.num_options, (num_envs, env.num_agents))
@@ -47,10 +47,10 @@ def contestant(env: AbstractEnv, options: OptionSet, num_envs: int, num_steps: i
         def step(total: jax.Array, time: jax.Array) -> tuple[jax.Array, None]:
             states, shown = (array + (0 * total.sum()).astype(array.dtype) for array in seen[:2])  # new at every step
             if led:
-                told = jax.vmap(options.actions_of)((option + time) % options.num_options, states, shown, seen[2])
+                actions = jax.vmap(options.actions_of)((option + time) % options.num_options, states, shown, seen[2])
             else:
-                told = jax.vmap(options.actions)(states, shown, seen[2])
-            return total + told.astype(jnp.float32).mean(), None
+                actions = jax.vmap(options.actions)(states, shown, seen[2])
+            return total + actions.astype(jnp.float32).mean(), None
 
         return jax.lax.scan(step, jnp.zeros(1), jnp.arange(num_steps))[0]
 

@@ -1,4 +1,4 @@
-"""How long training a whole set of options takes, compilation included, and how much memory.
+"""Time the training of a whole option set, including compilation, and measure its memory.
 
     python -m benchmarks.option_speed lbf-15x15-4p-3f --json
 
@@ -24,7 +24,7 @@ from cooptions.training.memory import stage_bytes
 
 
 def measure(config: Config) -> dict[str, object]:
-    """Discover briefly, train all options, and say what it took."""
+    """Run a short discovery, train all options, and return the time and memory."""
     dataset = index_futures(walks := walk_seeds(config.env, config.walk, config.keys("walk")))
     representation = fit_representation(config.discovery, dataset, config.keys("representation"))
     spectrum = fit_spectrum(config.discovery, representation, walks, config.keys("laplacian"))

@@ -1,4 +1,4 @@
-"""How long the playground takes to answer a drag: requests over HTTP, one after the other.
+"""Time the playground's response to a drag, with sequential HTTP requests.
 
 python -m benchmarks.playground_speed runs/quick
 """

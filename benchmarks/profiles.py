@@ -1,10 +1,10 @@
-"""What an update of training waits for, kernel by kernel.
+"""Profile an update of training on a GPU, kernel by kernel.
 
     python -m benchmarks.profiles record DIR --scenario lbf --only ours ours+options
     python -m benchmarks.profiles report DIR > profiles.json
 
-`record` runs on the device: it writes JAX's own trace of a few updates, and the program that ran. `report` reads both,
-on any machine: the time on the device by part of an update and by kernel, and how much of the time it was idle.
+`record` runs on the device and writes JAX's trace of a few updates, and the compiled program. `report` runs on any
+machine. It prints the device time by part of an update and by kernel, and the idle time.
 """
 
 import gzip
@@ -24,7 +24,7 @@ from cooptions.errors import require
 from cooptions.runs.directory import provenance
 
 PARTS = ("act", "step", "options", "replay", "target", "loss", "optimiser")
-"""What an update consists of: the scopes that the program names, the innermost counts."""
+"""The parts of an update, which are named scopes in the program. The innermost scope counts."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Record:
     only: tuple[str, ...] = ("ours",)
     seeds: int = 10
     updates: int = 10
-    """Updates in the trace."""
+    """The number of updates in the trace."""
     shrink: int = 1
 
     @property
@@ -48,16 +48,16 @@ class Record:
 
 @dataclass(frozen=True)
 class Report:
-    """Read traces into one JSON document."""
+    """Summarise traces in one JSON document."""
 
     directory: Annotated[Path, tyro.conf.Positional]
     most: int = 12
-    """Kernels to name, of each contestant."""
+    """The number of kernels to list per contestant."""
 
 
 @dataclass
 class Kernels:
-    """The kernels of one trace: when they ran, and for how long, by their name in the program."""
+    """The total time and number of calls of each kernel of a trace, and the time span of the trace."""
 
     nanoseconds: Counter[str] = field(default_factory=Counter)
     number: Counter[str] = field(default_factory=Counter)
@@ -127,7 +127,7 @@ def summary(directory: Path, most: int) -> dict[str, Any]:
 
 
 def scopes_of(program: str) -> dict[str, str]:
-    """Where each kernel of a compiled program comes from in ours; kernels are called as instructions are."""
+    """The named scope of each kernel of a compiled program. Kernels have the names of instructions."""
     pattern = re.compile(r"^\s*(?:ROOT )?%?([\w.\-]+) = .*?op_name=\"([^\"]*)\"", re.MULTILINE)
     return {re.sub(r"[.\-]", "_", name): scope for name, scope in pattern.findall(program)}
 
@@ -140,7 +140,7 @@ def part_of(scope: str) -> str:
 
 
 def kernels_of(trace: bytes) -> Kernels:
-    """What ran on the device, on all of its streams."""
+    """The kernels that ran on all streams of the device."""
     kernels = Kernels()
     for plane in jax.profiler.ProfileData.from_serialized_xspace(trace).planes:
         if not plane.name.startswith("/device:GPU"):

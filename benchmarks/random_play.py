@@ -1,4 +1,4 @@
-"""What a team earns that acts at random, beside what a learner of another library reached."""
+"""The returns of random play, to compare with those of learners of other libraries."""
 
 import statistics
 from functools import partial
@@ -35,7 +35,7 @@ def random_returns(env: AbstractEnv, num: int, key: PRNGKeyArray) -> Float[Array
 
 
 def report(env: AbstractEnv, returns: list[float], seconds: float, packages: tuple[str, ...]) -> dict[str, Any]:
-    """How the mean return grew over training, beside that of random play."""
+    """The mean return at the beginning and end of training, and that of random play."""
     tenth = max(len(returns) // 10, 1)
     return {
         "first_tenth": round(statistics.fmean(returns[:tenth]), 3),

@@ -1,7 +1,7 @@
-"""How long the command line takes to answer: `python -m benchmarks.startup`.
+"""Time the start-up of the command line: `python -m benchmarks.startup`.
 
-Each command runs five times in a process of its own, after one that is not counted. Wall-clock time is what a user
-waits; processor time is what remains of it on a machine that does something else besides.
+Each command runs five times in a separate process, after a first run that is not counted. Wall-clock time is what a
+user waits. Processor time depends less on the load of the machine.
 """
 
 import argparse
@@ -32,11 +32,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "train --help": (*CLI, "train", "--help"),
     "train quick --help": (*CLI, "train", "quick", "--help"),
 }
-"""What is measured, as arguments of the interpreter."""
+"""The measured commands, as arguments of the interpreter."""
 
 
 def measure(arguments: tuple[str, ...], source: Path) -> dict[str, Any]:
-    """Median seconds of a command by the sources in a directory."""
+    """The median seconds of a command with the sources in a directory."""
     variables = {**os.environ, "PYTHONPATH": str(source)}
     walls, processors = [], []
     for _ in range(RUNS + 1):

@@ -1,4 +1,4 @@
-"""How long 500,000 joint transitions take to walk and to save, after compilation.
+"""Time recording and saving a walk of 500,000 joint transitions, after compilation.
 
 python -m benchmarks.walk_speed --json
 """
@@ -19,11 +19,11 @@ from cooptions.runs.directory import open_run, provenance
 
 @dataclass(frozen=True)
 class Arguments:
-    """Walk twice, and time the second."""
+    """Record the walk twice and time the second."""
 
     scenario: str = "lbf-15x15-4p-3f"
     json: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """End with one JSON object."""
+    """Print one JSON object at the end."""
 
 
 def main(arguments: Arguments) -> dict:

@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def scores(label: str, title: str, run: dict[str, Any]) -> Scores:
-    """A run of the file; each evaluation is one mean there."""
+    """The scores of a run in the file, which has one mean per evaluation."""
     values = np.asarray(run["scores"], float)[..., None]
     return Scores(label, title, run["metric"], np.asarray(run["steps"]), values)
 

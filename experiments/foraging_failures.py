@@ -1,9 +1,10 @@
-"""Count why learned teams leave apples: they never see them, never gather around them, or never load them together.
+"""Count why learned teams do not eat apples: they never see them, never gather around them, or never load together.
 
     python -m experiments.foraging_failures runs/iql runs/mappo --out results/findings/foraging-failures.json
 
-Each team of each run plays whole episodes as it is evaluated. An apple has been *seen* when any agent has had it in
-sight, *reached* when agents of enough levels have stood around it at one time, and *eaten* when they loaded together.
+Each team of each run plays whole episodes with its evaluation policy. An apple is *seen* once any agent has had it in
+sight, *reached* once agents with a sufficient sum of levels are within reach at the same time, and *eaten* once they
+load it together.
 """
 
 import json
@@ -34,31 +35,31 @@ STAGES = ("seen", "reached", "eaten")
 
 
 class Firsts(eqx.Module):
-    """The step at which each apple was first seen, reached and eaten; the time limit where it never was."""
+    """The step at which each apple was first seen, reached and eaten; the time limit if it never was."""
 
     seen: Int[Array, "*batch apple"]
     reached: Int[Array, "*batch apple"]
     eaten: Int[Array, "*batch apple"]
 
     def at(self, time: Int[Array, ""], now: tuple[Bool[Array, "*batch apple"], ...]) -> "Firsts":
-        """The same after one more step, in which these apples were seen, reached and eaten."""
+        """The first steps after time step `time`, at which these apples were seen, reached and eaten."""
         steps = (self.seen, self.reached, self.eaten)
         return Firsts(*(jnp.where(each, jnp.minimum(step, time), step) for step, each in zip(steps, now, strict=True)))
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Which teams play, and how often."""
+    """The runs whose teams play, and the number of episodes."""
 
     runs: tyro.conf.Positional[tuple[Path, ...]]
     out: Path
     episodes: int = 512
-    """Of each team."""
+    """The number of episodes per team."""
     trust: bool = False
 
 
 def apples_now(env: Foraging, state: Any) -> tuple[Bool[Array, " apple"], ...]:
-    """Which apples some agent sees, which agents of enough levels stand around, and which are eaten."""
+    """For each apple, whether an agent sees it, whether enough agents are within reach, and whether it is eaten."""
     levels = jnp.sum(env.reachable(state) * state.level[:, None], axis=0)
     enough = (levels >= state.apple_level) & ~state.eaten
     return env.visible(state).any(axis=0), enough, state.eaten
@@ -66,7 +67,7 @@ def apples_now(env: Foraging, state: Any) -> tuple[Bool[Array, " apple"], ...]:
 
 @partial(jax.jit, static_argnums=(2, 3))
 def play(task: AbstractEnv, policy: Any, learner: AbstractLearner, episodes: int, *, key: PRNGKeyArray) -> Firsts:
-    """The first steps of every apple, in episodes that a team plays side by side."""
+    """The first steps of every apple, in a batch of episodes of one team."""
     env = innermost(task)
     assert isinstance(env, Foraging)
     look = jax.vmap(lambda state: apples_now(env, innermost_state(task, state)))
@@ -89,7 +90,7 @@ def play(task: AbstractEnv, policy: Any, learner: AbstractLearner, episodes: int
 
 
 def failures(firsts: Firsts, time_limit: int) -> dict[str, float]:
-    """What became of apples, in percent, and how many steps lay between the stages of those eaten."""
+    """The outcomes of apples in percent, and the mean steps between the stages of eaten apples."""
     seen, reached, eaten = (np.asarray(each) for each in (firsts.seen, firsts.reached, firsts.eaten))
     done = eaten < time_limit
     shares = {
@@ -103,12 +104,12 @@ def failures(firsts: Firsts, time_limit: int) -> dict[str, float]:
         "steps from seen to reached": (reached - seen)[done],
         "steps from reached to eaten": (eaten - reached)[done],
     }
-    told = {name: 100 * float(each.mean()) for name, each in shares.items()}
-    return told | {name: float(each.mean()) if done.any() else float("nan") for name, each in steps.items()}
+    percent = {name: 100 * float(each.mean()) for name, each in shares.items()}
+    return percent | {name: float(each.mean()) if done.any() else float("nan") for name, each in steps.items()}
 
 
 def of_team(team: LearnedTeam, episodes: int, seed: int) -> dict[str, float]:
-    """One team's failures."""
+    """The failures of one team."""
     env = innermost(team.env)
     require(isinstance(env, Foraging), f"{type(env).__name__}: only foraging teams have apples")
     firsts = play(team.env, team.policy, team.config.build(), episodes, key=jax.random.key(10_000 + seed))

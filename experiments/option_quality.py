@@ -1,8 +1,8 @@
-"""Measure trained options: against exact value iteration on a 5x5 grid, and by what they do to the team's spread.
+"""Measure trained options: against exact value iteration on a 5x5 grid, and by their effect on the team's spread.
 
 python -m experiments.option_quality --out runs/option-quality [--only oracle align-axes ...]
 
-docs/findings/option-training.md shows the measured rows; results/findings/options.json holds their numbers.
+docs/findings/option-training.md shows the measured rows. results/findings/options.json has their numbers.
 """
 
 import json
@@ -42,30 +42,30 @@ ROWS: dict[str, tuple[str, str, str, int, int]] = {
     "hetero-pair": ("grid-10x10-2p,types=12", "ours", "axes", 6, 0),
     "hetero-trio": ("grid-15x15-3p,types=122", "ours", "axes", 6, 0),
 }
-"""Name: scenario, recipe, basis, number of eigenfunctions, and members of an option, 0 for the whole team."""
+"""For each row: scenario, recipe, basis, number of eigenfunctions, and members of an option (0: the whole team)."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Train sets of options and measure them."""
+    """Train option sets and measure them."""
 
     out: Path = Path("runs/option-quality")
     only: tuple[str, ...] = ()
-    """Rows to make; all when left out."""
+    """The rows to make. Empty for all."""
     seeds: int = 3
     seed: int = 0
     eigenfunctions: int = 0
-    """Train the options of only so many eigenfunctions; 0 for those of the row."""
+    """The number of eigenfunctions for which options are trained; 0 for that of the row."""
     method: str = "mask"
-    """How the eigenfunctions are discovered."""
+    """The method of discovery."""
     steps: int = 1_000_000
     """Steps of training for each option."""
     transitions: int = 500_000
     """Transitions of the random walk."""
     num_starts: int = 256
-    """Random starts from which each option is followed."""
+    """The number of random starts from which each option is followed."""
     runs: Path | None = None
-    """Keep each row's run directory here, to draw figures from it (`cooptions figure options --run RUNS/ROW`)."""
+    """The folder for the rows' run directories, to draw figures from (`cooptions figure options --run RUNS/ROW`)."""
 
 
 def configuration(row: str, arguments: Arguments) -> Config:
@@ -86,7 +86,7 @@ def configuration(row: str, arguments: Arguments) -> Config:
 
 
 def measure(config: Config, num_starts: int, console: Console, directory: Path | None = None) -> dict[str, Any]:
-    """Train the options of all seeds, then say what each does, and how near the best it comes where that is known."""
+    """Train the options of all seeds. Returns their reports, and their returns relative to the optimum if known."""
     progress = Progress(console)
     place = nullcontext(directory) if directory else tempfile.TemporaryDirectory()
     with place as folder, Run.open(config, Path(folder), "options", progress) as run:
@@ -120,7 +120,7 @@ def members_alone(config: Config) -> Grid:
 
 
 def shares_of_optimal(config: Config, task: OptionTask, options: OptionSet) -> list[float]:
-    """Each option's discounted return over that of the best joint policy, both averaged over all start states."""
+    """Each option's discounted return divided by that of the optimal joint policy, averaged over all start states."""
     env, settings = members_alone(config), config.options
     model = joint_model(env)
     joint = jnp.asarray(model.positions, jnp.float32)
@@ -138,7 +138,7 @@ def shares_of_optimal(config: Config, task: OptionTask, options: OptionSet) -> l
 
 
 def greedy_actions(env: Any, options: OptionSet, positions: np.ndarray) -> jax.Array:
-    """Int[state, option, agent]: what every option does in every joint state."""
+    """Int[state, option, agent]: the actions of every option in every joint state."""
 
     def at(position: jax.Array) -> jax.Array:
         state = env.place(position)

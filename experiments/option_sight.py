@@ -1,10 +1,10 @@
-"""Options that see relations against options that see observations: what they reach, and what training them takes.
+"""Compare options with relation sight and with observation sight: their gains, and the cost of training them.
 
     python -m experiments.option_sight grid-15x15-4p --eigenfunctions 2 --out results/options/sight-grid.json
 
 Both kinds follow the same eigenfunctions, in the same process, with the same seeds. Each option is followed from 256
-states of random play. Its share of the possible gain is how far it climbs, over how far the highest start stands above
-the mean start. On small grids the discounted return is compared with that of the best joint policy as well.
+states of random play. Its share of the possible gain is its mean climb divided by the difference between the highest
+and the mean start. On small grids, the discounted return is also compared with that of the optimal joint policy.
 """
 
 import json
@@ -49,7 +49,7 @@ class Arguments:
 
     scenario: tyro.conf.Positional[str]
     out: Path
-    """Where the result goes, as JSON."""
+    """The result file, in JSON."""
     sights: tuple[Sight, ...] = get_args(Sight)
     eigenfunctions: int = 4
     seeds: int = 1
@@ -112,7 +112,7 @@ def measure(config: Config, found: Discovered, num_starts: int) -> dict[str, Any
 
 
 def roll_outs(config: Config, task: OptionTask, options: OptionSet, num_starts: int) -> list[dict[str, float]]:
-    """What each option does, from states of random play that it was not trained from."""
+    """The gain, termination and length of each option, from states of random play that are not used in training."""
     env, key = config.env, jax.random.key(2**20 + config.seed)
     begun = collect_starts(env, num_starts, config.options.start_steps, key=key)
     followed = follow_all(env, options, begun, key=key)
@@ -129,7 +129,7 @@ def start_values(config: Config, task: OptionTask, begun: Runners) -> np.ndarray
 
 
 def follow_up(task: OptionTask, option: int, before: np.ndarray, followed: Any) -> dict[str, float]:
-    """One option's gain in units of what there was to gain, and how it ended."""
+    """One option's gain relative to the possible gain, the fraction that terminated, and the mean length."""
     weights = np.asarray(task.weights)[option]
     ends = followed.agent_states[:, -1]
     start, end = before @ weights, np.asarray(values_at(task.evaluate, ends)) @ weights
@@ -145,15 +145,15 @@ def follow_up(task: OptionTask, option: int, before: np.ndarray, followed: Any) 
 def summary(result: dict[str, Any]) -> dict[str, float]:
     """Means and worst cases over options and seeds."""
     rows = [row for seed in result["seeds"] for row in seed]
-    told: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for name in ("share_of_gain", "share_terminated"):
         values = [row[name] for row in rows]
-        told |= {f"mean {name}": float(np.nanmean(values)), f"worst {name}": float(np.nanmin(values))}
-    told["mean length"] = float(np.mean([row["mean_length"] for row in rows]))
+        numbers |= {f"mean {name}": float(np.nanmean(values)), f"worst {name}": float(np.nanmin(values))}
+    numbers["mean length"] = float(np.mean([row["mean_length"] for row in rows]))
     shares = np.array(result.get("share_of_optimal", []))
     if shares.size:
-        told |= {"mean share_of_optimal": float(shares.mean()), "worst share_of_optimal": float(shares.min())}
-    return {name: round(value, 4) for name, value in told.items()}
+        numbers |= {"mean share_of_optimal": float(shares.mean()), "worst share_of_optimal": float(shares.min())}
+    return {name: round(value, 4) for name, value in numbers.items()}
 
 
 def main(arguments: Arguments) -> None:

@@ -1,9 +1,9 @@
-"""Train one option set in an empty grid, and follow it unchanged in every task on that grid.
+"""Train one option set in an empty grid, and use it unchanged in every task on that grid.
 
     python -m experiments.option_travel --out results/options/travel.json
 
-Each option is followed from 256 states of random play in each task. In foraging agents cannot share a cell, and apples
-stand in their way; the row of the grid with collisions shows what the former alone does.
+Each option is followed from 256 states of random play in each task. In foraging, agents cannot share a cell and apples
+are obstacles. The row of the grid with collisions isolates the effect of the former.
 """
 
 import json
@@ -35,12 +35,12 @@ TASKS = (
     "lbf-15x15-4p-5f",
     "lbf-15x15-4p-3f,rules=jumanji",
 )
-"""The first is where the set is trained."""
+"""The tasks. The set is trained in the first one."""
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """Train options once and follow them everywhere."""
+    """Train options once and follow them in every task."""
 
     out: Path
     tasks: tuple[str, ...] = TASKS
@@ -69,7 +69,7 @@ def train_at_home(arguments: Arguments, path: Path) -> tuple[Config, OptionTask]
 
 
 def follow_in(scenario: str, config: Config, task: OptionTask, path: Path, num_starts: int) -> dict[str, Any]:
-    """What the saved options do in one task."""
+    """The gains and reports of the saved options in one task."""
     env: AbstractEnv = make_env(scenario)
     options, key = load_option_set(path, env), jax.random.key(2**20)
     begun = collect_starts(env, num_starts, config.options.start_steps, key=key)

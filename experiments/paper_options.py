@@ -1,9 +1,9 @@
-"""Train options by the paper's table with several step costs, and say whether they end and what they reach.
+"""Train options with the paper's hyperparameters and several step costs, and measure their gain and termination.
 
     python -m experiments.paper_options grid-5x5-2p --seeds 3 --out results/options/paper-oracle.json
 
-The costs are in standard deviations of the eigenfunction, the unit of the paper's reward. All costs train side by side
-in one program, on the same eigenfunctions. docs/findings/paper-options.md holds the table.
+The costs are in standard deviations of the eigenfunction, the unit of the paper's reward. All costs are trained in one
+vmapped program, on the same eigenfunctions. docs/findings/paper-options.md has the table.
 """
 
 import json
@@ -30,12 +30,12 @@ from experiments.option_sight import configuration, discover, roll_outs, summary
 
 @dataclass(frozen=True)
 class Arguments:
-    """Train options of the paper's table at several step costs."""
+    """Train options with the paper's hyperparameters at several step costs."""
 
     scenario: tyro.conf.Positional[str]
     out: Path
     costs: tuple[float, ...] = (0.01, 0.05, 0.1)
-    """Taken off the reward of every step."""
+    """The step costs, which are subtracted from the reward of every step."""
     eigenfunctions: int = 2
     seeds: int = 1
     steps: int = 1_000_000
@@ -44,20 +44,20 @@ class Arguments:
     double: bool = False
     """Double Q-learning, as in JaxMARL's recurrent script."""
     shared: bool = False
-    """One network for all agents, as in JaxMARL's scripts."""
+    """Share one network between all agents, as in JaxMARL's scripts."""
     episode: int = 50
-    """Steps of an episode of training. Options are always executed for 50 at most."""
+    """The steps of a training episode. Options are always executed for at most 50 steps."""
 
 
 def recipe_of(arguments: Arguments) -> OptionsConfig:
-    """The paper's table, with a cost of 1: each option's `pace` is what it pays."""
+    """The paper's hyperparameters with a step cost of 1, so that each option's `pace` is its cost."""
     network = replace(PAPER.learner.network, shared=arguments.shared)
     learner = replace(PAPER.learner, steps=arguments.steps, double=arguments.double, network=network)
     return replace(PAPER, step_cost=1.0, learner=learner)
 
 
 def tasks_with_costs(config: Config, found: Discovered, arguments: Arguments) -> OptionTask:
-    """Every option once for each cost."""
+    """The tasks of every option at each cost."""
     tasks = tasks_of(config, found)
     num_seeds, num_options, _ = tasks.weights.shape
     costs = jnp.repeat(jnp.asarray(arguments.costs, jnp.float32), num_options)
@@ -86,7 +86,7 @@ def measure(config: Config, found: Discovered, arguments: Arguments) -> dict[str
 def by_cost(
     config: Config, parts: list[tuple[OptionTask, OptionSet]], arguments: Arguments, num_options: int
 ) -> dict[str, Any]:
-    """What the options of each cost reached."""
+    """The results of the options by cost."""
     followed = [roll_outs(config, task, options, arguments.num_starts) for task, options in parts]
     small = config.scenario == "grid-5x5-2p"
     shares = [shares_of_optimal(config, task, options) for task, options in parts] if small else []

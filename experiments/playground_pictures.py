@@ -1,4 +1,4 @@
-"""The pictures of docs/guides/playground.md: three runs in a real Chromium, on a desktop and on a phone.
+"""Take the pictures of docs/guides/playground.md: three runs in Chromium, in the sizes of a desktop and a phone.
 
 python -m experiments.playground_pictures runs/grid runs/foraging runs/kitchen
 """

@@ -9,9 +9,9 @@ os.environ.setdefault(
     "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
 )
 
-os.environ["COOPTIONS_CACHE"] = "off"  # every test compiles for itself
+os.environ["COOPTIONS_CACHE"] = "off"  # tests do not share the compilation cache
 
-# No test asks the real hub: there is none at this address, and `hub` serves another.
+# No test reaches the real hub: there is no server at this address, and `hub` uses another.
 off = ("HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_PROGRESS_BARS", "HF_HUB_DISABLE_XET")
 os.environ.update({"HF_ENDPOINT": "http://127.0.0.1:9", **dict.fromkeys(off, "1")})
 
@@ -22,19 +22,19 @@ install_import_hook("cooptions", "beartype.beartype")
 import jax  # noqa: E402 (after the hook)
 import pytest  # noqa: E402
 
-gc.set_threshold(10_000)  # compilation makes little garbage: a twelfth of the time went into looking for it
+gc.set_threshold(10_000)  # compilation creates little garbage, and the collector took a twelfth of the time
 
 
 @pytest.fixture(autouse=True, scope="module")
 def forget_compiled_programs():
-    """Each holds pieces of memory, of which a process may have so many: a file of tests shares none with another."""
+    """Drop compiled programs after each test file, because they hold memory maps, whose number is limited."""
     yield
     jax.clear_caches()
 
 
 @pytest.fixture
 def hub(monkeypatch):
-    """A model hub on this machine, to which the user may write; nothing outside it can be reached."""
+    """A model hub on this machine with write access. No other hub can be reached."""
     import socket
 
     from hub_server import TOKEN, serve

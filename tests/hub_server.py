@@ -1,4 +1,4 @@
-"""A model hub on this machine, as small as it can be: what `huggingface_hub` and our downloads ask for, and no more."""
+"""A minimal model hub on this machine, with only the requests of `huggingface_hub` and our downloads."""
 
 import base64
 import hashlib
@@ -19,7 +19,7 @@ LARGE = (".safetensors", ".png")
 
 @dataclass
 class Repository:
-    """Files by commit; the last is that of the branch `main`."""
+    """Files by commit. The last commit is that of the branch `main`."""
 
     private: bool = False
     commits: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Repository:
 
 @dataclass
 class Hub:
-    """The repositories of a server, what it was asked, and where it does not behave."""
+    """The repositories of a server, the requests it received, and its faults."""
 
     address: str = ""
     repositories: dict[str, Repository] = field(default_factory=dict)
@@ -55,14 +55,14 @@ class Hub:
     """Changes what a listing says."""
 
     def add(self, name: str, files: dict[str, bytes]) -> Repository:
-        """A repository as someone else uploaded it."""
+        """Add a repository as if another user had uploaded it."""
         repository = self.repositories[name] = Repository()
         repository.commit({".gitattributes": b"*.safetensors filter=lfs\n", **files})
         return repository
 
 
 class Answer(BaseHTTPRequestHandler):
-    """One request to the hub, and what it answers."""
+    """Handles one request to the hub."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
@@ -103,7 +103,7 @@ class Answer(BaseHTTPRequestHandler):
         self.send(b'{"error": "no"}', status, **({"X_Error_Code": code} if code else {}))
 
     def repository(self, name: str, revision: str = "main") -> dict[str, bytes] | None:
-        """The files of a revision, for those who may see them."""
+        """The files of a revision, if the client may see them."""
         found = self.hub.repositories.get(name)
         if found is None or (found.private and not self.knows_token):
             self.refuse(404 if self.knows_token else 401, "RepoNotFound")
@@ -218,7 +218,7 @@ ROUTES: dict[str, Callable[..., None]] = {
 
 
 class Server(ThreadingHTTPServer):
-    """Serves until it is closed; a client that goes away is no news."""
+    """Serves until it is closed, and ignores clients that disconnect."""
 
     daemon_threads = True
 
@@ -227,7 +227,7 @@ class Server(ThreadingHTTPServer):
 
 
 def serve() -> tuple[Hub, Server]:
-    """A hub that answers at its address, with nothing in it."""
+    """Start an empty hub."""
     hub = Hub()
     server = Server(("127.0.0.1", 0), type("Answer", (Answer,), {"hub": hub}))
     hub.address = f"http://127.0.0.1:{server.server_address[1]}"

@@ -1,4 +1,4 @@
-"""The public API: the lines of the README with tiny budgets, and what they return."""
+"""The public API: the lines of the README with tiny budgets, and their results."""
 
 import subprocess
 import sys
@@ -53,12 +53,12 @@ def teams(env, task):
     }
 
 
-def test_a_walk_is_of_the_asked_size_and_knows_whose_it_is(walk):
+def test_a_walk_has_the_requested_size_and_its_environment(walk):
     assert walk.states.shape == (20, 100, 2, 2)
     assert [feature.name for feature in walk.team.features] == ["x", "y"]
 
 
-def test_what_was_found_is_a_function_of_the_agents_states(env, found):
+def test_discovered_is_a_function_of_the_agents_states(env, found):
     state, _ = env.reset(K1)
     values = found(env.agent_states(state))
     assert values.shape == (2,)
@@ -67,7 +67,7 @@ def test_what_was_found_is_a_function_of_the_agents_states(env, found):
     assert found.z_names == ("x", "y")
 
 
-def test_what_was_found_is_saved_and_loaded(found, tmp_path):
+def test_discovered_is_saved_and_loaded(found, tmp_path):
     found.save(tmp_path / "found.safetensors")
     again = co.Discovered.load(tmp_path / "found.safetensors")
     states = np.array([[0, 1], [3, 2]])
@@ -141,7 +141,7 @@ def test_a_team_is_played_saved_and_loaded(task, teams, tmp_path):
         co.load_team(tmp_path / "team", co.make_env("lbf-6x6-2p-1f"))
 
 
-def test_options_and_teams_travel_by_a_hub(hub, env, task, options, teams):
+def test_options_and_teams_are_shared_on_a_hub(hub, env, task, options, teams):
     options.push("hf://someone/options", env)
     again = co.load_options("hf://someone/options", env)
     for mine, theirs in zip(jax.tree.leaves(options), jax.tree.leaves(again), strict=True):
@@ -169,7 +169,7 @@ def test_wrong_fields_of_a_learner_are_named(env):
 
 
 @pytest.mark.parametrize("name", co.__all__)
-def test_every_public_name_exists_and_says_what_it_is(name):
+def test_every_public_name_exists_and_has_a_docstring(name):
     assert getattr(co, name).__doc__
 
 

@@ -1,4 +1,4 @@
-"""The documentation: every snippet runs, every measured number is in the results, every link leads somewhere."""
+"""The documentation: every snippet runs, every measured number is in the results, every link has a target."""
 
 import importlib
 import importlib.util
@@ -98,7 +98,7 @@ def test_an_environment_of_the_guide_runs(number, tmp_path, monkeypatch):
     def walk(key):
         return jax.lax.scan(step, rollout.start(env, 2, key=key), jax.random.split(key, 60))[1]
 
-    # Adapters are compiled and run in tests/envs; here it is enough that theirs trace.
+    # Adapters are compiled and run in tests/envs. Tracing suffices here.
     trace_or_run = jax.jit(walk) if number == 2 else lambda key: jax.eval_shape(walk, key)
     features, last = trace_or_run(jax.random.key(0))
     assert features.shape == (60, 2, env.num_agents, len(env.features))
@@ -172,7 +172,7 @@ def at_the_end(scores: Scores) -> str:
 
 
 def measured() -> Iterator[Scores]:
-    """Every run whose scores are kept, one score for each seed and evaluation."""
+    """Every run with stored scores, one score per seed and evaluation."""
     for path in SCORES:
         row = json.loads(path.read_text())
         if row["metric"] != "return":
@@ -187,7 +187,7 @@ def scores_of(steps: list[int], means: list[list[float | None]]) -> Scores:
 
 
 def intervals_of(scores: Scores) -> set[str]:
-    """At the end of training, at every evaluation on the way, and the mean of all evaluations."""
+    """The intervals at the end of training, at every evaluation, and of the mean over evaluations."""
     ends = range(1, len(scores.steps) + 1)
     known = {at_the_end(replace(scores, steps=scores.steps[:num], values=scores.values[:, :num])) for num in ends}
     mean = replace(scores, steps=scores.steps[-1:], values=scores.values.mean(axis=1, keepdims=True))
@@ -195,7 +195,7 @@ def intervals_of(scores: Scores) -> set[str]:
 
 
 def triples(value: Any) -> Iterator[tuple[float, float, float]]:
-    """Every share or mean that was kept with its interval."""
+    """Every stored fraction or mean with an interval."""
     if isinstance(value, dict):
         for each in value.values():
             yield from triples(each)

@@ -8,7 +8,7 @@ NAN, INF = float("nan"), float("inf")
 
 @pytest.mark.parametrize("value", [NAN, INF, -INF, True, "1", None, np.float32("nan")])
 @pytest.mark.parametrize("bounds", [{}, {"at_least": 0}, {"at_most": 1}, {"above": 0}, {"at_least": 0, "at_most": 1}])
-def test_what_is_no_finite_number_fits_no_bounds(value, bounds):
+def test_non_finite_numbers_are_out_of_bounds(value, bounds):
     with pytest.raises(Exception, match="rate"):
         require_number("rate", value, **bounds)
 
@@ -35,7 +35,7 @@ def test_bounds_are_named(bounds, good, bad, message):
 
 
 @pytest.mark.parametrize("value", [0, -3, LARGEST + 1, 10**30])
-def test_whole_numbers_have_a_limit(value):
+def test_integers_have_a_limit(value):
     require_whole("num", LARGEST)
     with pytest.raises(ConfigError, match=f"num must be at (least 1|most {LARGEST}), not {value}"):
         require_whole("num", value)
@@ -43,6 +43,6 @@ def test_whole_numbers_have_a_limit(value):
         require_widths("hidden", (8, value))
 
 
-def test_what_is_said_is_one_line_that_steers_no_terminal():
+def test_messages_are_one_printable_line():
     assert str(CooptionsError("a\nb\x1b[31m\u202ec")) == "a b\\x1b[31m\\u202ec"
     assert str(CooptionsError("run-é.yaml: no")) == "run-é.yaml: no"

@@ -1,4 +1,4 @@
-"""The harness of `benchmarks.faults`: that it sees what goes wrong, and in the slow one that nothing does."""
+"""The harness of `benchmarks.faults` detects failures, and the slow test finds none."""
 
 import json
 import random
@@ -34,7 +34,7 @@ def test_outcomes(attempt, outcome):
     assert outcome_of(attempt)[0] == outcome
 
 
-def test_what_comes_out_differently_without_a_word_is_silent(tmp_path):
+def test_a_wrong_result_without_an_error_is_silent(tmp_path):
     (tmp_path / "file").write_text("damaged")
     assert compared(lambda path, told: path.joinpath("file").read_text(), tmp_path, "whole") == "silent"
     assert compared(lambda path, told: "whole", tmp_path, "whole") == "harmless"
@@ -60,7 +60,7 @@ def test_every_stage_is_killed_and_every_kind_of_fault_is_there():
         assert wanted in names
 
 
-def test_a_series_goes_on_where_it_was_stopped():
+def test_a_series_resumes_where_it_was_stopped():
     done = []
     tries = [(str(number), lambda number=number: done.append(number) or "resumed@late") for number in range(5)]
     stopped = run_tries(iter(tries[:2]), seconds=60.0)
@@ -71,7 +71,7 @@ def test_a_series_goes_on_where_it_was_stopped():
     assert summary(row)["moments"] == {"late": 5}
 
 
-def test_a_try_that_never_ends_is_found(monkeypatch):
+def test_a_hanging_try_is_found(monkeypatch):
     monkeypatch.setattr("benchmarks.faults.HANGS", 1)
     monkeypatch.setattr("benchmarks.faults_stages.slowness", lambda: 1.0)
     assert outcome_of(lambda: time.sleep(60) or "harmless")[0] == "traceback"
@@ -91,7 +91,7 @@ def test_a_busy_machine_is_a_slow_one(monkeypatch):
 
 
 def test_a_stopped_training_survives_faults_of_every_kind(tmp_path):
-    """A few tries of each: the slow test below and `benchmarks.faults` do many."""
+    """A few tries of each. The slow test below and `benchmarks.faults` make many."""
     begun = stopped_training(tmp_path / "begun")
     tries = [flips(begun, resume, random.Random(0), 4), losses(begun, resume), full_disks(begun, 2), locks(begun)]
     for kind in tries:

@@ -1,4 +1,4 @@
-"""Configurations as JSON and back, for files of unknown origin; trees of arrays as one file."""
+"""Configurations as JSON and back, for untrusted files; pytrees of arrays as one file."""
 
 import json
 import os
@@ -34,13 +34,13 @@ def changed(**fields):
     return json.loads(json.dumps(encode(Outer()))) | fields
 
 
-def test_what_is_written_is_read_again():
+def test_written_values_are_read_back():
     outer = Outer(inner=Inner(rate=2.0, kind="b"), sizes=(), other=Inner())
     assert decode(Outer, json.loads(json.dumps(encode(outer))), "outer") == outer
     assert decode(Kronecker, encode(Kronecker()), "laplacian") == Kronecker()
 
 
-def test_whole_numbers_are_floats_and_nothing_else_is():
+def test_only_integers_are_converted_to_floats():
     assert decode(Outer, changed(inner=encode(Inner()) | {"rate": 3}), "outer").inner.rate == 3.0
 
 
@@ -61,7 +61,7 @@ def test_whole_numbers_are_floats_and_nothing_else_is():
         ({"representation": encode(Hit()) | {"discount": 2.0}}, "representation.discount must lie between 0 and 1"),
     ],
 )
-def test_what_does_not_fit_is_named(fields, message):
+def test_wrong_types_are_named(fields, message):
     with pytest.raises(ArtifactError, match=message):
         decode(Outer, changed(**fields), "outer")
 
@@ -96,13 +96,13 @@ def test_every_flipped_bit_of_a_tree_is_noticed(tmp_path):
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": 1e999}', '{"a": NaN}', "[" * 100 + "]" * 100, "[" * 99999])
-def test_json_that_no_one_needs_is_refused(text, tmp_path):
+def test_excessive_json_is_refused(text, tmp_path):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(ArtifactError, match="a.json: damaged: "):
         read_json(tmp_path / "a.json")
 
 
-def test_what_is_no_plain_file_is_not_waited_for(tmp_path):
+def test_reading_a_special_file_does_not_block(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ArtifactError, match="not a plain file"):
         read_json(tmp_path / "pipe")

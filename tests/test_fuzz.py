@@ -1,4 +1,4 @@
-"""Whatever strangers send is either understood or refused in one line: no other error, nothing made on the way."""
+"""Any untrusted input is either accepted or refused with one line, without other errors or side effects."""
 
 import json
 import random
@@ -37,7 +37,7 @@ PIECES = st.sampled_from(
 
 
 def _said(expected, read):
-    """What was said if something was refused as expected; every other error fails the test."""
+    """The message of an expected refusal. Every other error fails the test."""
     try:
         read()
     except expected as error:
@@ -47,7 +47,7 @@ def _said(expected, read):
 
 @st.composite
 def scenarios(draw):
-    """A scenario's name with a piece of it replaced. No colon: that would name code, which is meant to run."""
+    """A scenario name with a part replaced. It has no colon, which would name code that is meant to run."""
     name = draw(NAMES)
     at, length = draw(st.integers(0, len(name))), draw(st.integers(0, 3))
     return name[:at] + "".join(draw(st.lists(PIECES, max_size=3))) + name[at + length :]
@@ -82,7 +82,7 @@ VALUES = st.recursive(
 
 
 def _places(value, path=()):
-    """The ways to every value within a JSON value."""
+    """The paths of all values within a JSON value."""
     yield path
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in items:
@@ -120,7 +120,7 @@ WHOLE = save({"00000": np.arange(4.0), "00001": np.ones((2, 2), np.int32)}, {"ro
     st.integers(0, len(WHOLE) - 1), st.binary(max_size=12), st.integers(0, 12), st.none() | st.integers(0, 2**64 - 1)
 )
 def test_a_changed_checkpoint_is_refused_in_one_line(tmp_path, at, new, length, told):
-    """The header of safetensors: its length, its JSON, and the places of arrays that it names."""
+    """Mutations of the header of safetensors: its length, its JSON, and the offsets of arrays."""
     content = WHOLE[:at] + new + WHOLE[at + length :]
     content = content if told is None else struct.pack("<Q", told) + content[8:]
     path = tmp_path / "checkpoints/fit/3.safetensors"
@@ -173,7 +173,7 @@ PUT = [
 ]
 
 
-def test_the_campaign_is_one():
+def test_the_campaign_is_valid():
     assert len(parse_campaign(CAMPAIGN).wanted) == 3
 
 
@@ -195,7 +195,7 @@ def test_a_campaign_with_one_other_value_is_read_or_refused_in_one_line(new):
 @few
 @given(st.lists(st.tuples(st.sampled_from(VALUES_OF_IT), st.sampled_from(PUT)), min_size=2, max_size=4))
 def test_a_campaign_of_other_values_is_read_or_refused_in_one_line(changes):
-    """Aliases that grow without end, seeds and steps beyond all numbers, names that steer a terminal."""
+    """Exponentially growing aliases, huge numbers of seeds and steps, names with control characters."""
     content = CAMPAIGN
     for (begin, end), new in sorted(changes, reverse=True):
         content = content[:begin] + new.encode() + content[end:]
@@ -205,7 +205,7 @@ def test_a_campaign_of_other_values_is_read_or_refused_in_one_line(changes):
 @few
 @given(st.binary(max_size=80), st.integers(0, len(CAMPAIGN)))
 def test_a_campaign_of_any_bytes_is_read_or_refused_in_one_line(new, at):
-    """Bytes that are no UTF-8 among them."""
+    """Including bytes that are not UTF-8."""
     assert _said(CooptionsError, lambda: parse_campaign(CAMPAIGN[:at] + new + CAMPAIGN[at:]).wanted).isprintable()
 
 

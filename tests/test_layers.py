@@ -1,4 +1,4 @@
-"""The package is built in layers: a module imports from its own layer and those above it in this list, never below."""
+"""The package has layers: a module imports only from its own layer and those above it in this list."""
 
 import ast
 from pathlib import Path
@@ -31,7 +31,7 @@ def layer_of(path):
 
 
 def imported_layers(path):
-    """Every layer of ours that a module imports, at its top or inside its functions."""
+    """The layers of this package that a module imports, at its top or inside its functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

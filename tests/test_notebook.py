@@ -1,4 +1,4 @@
-"""The notebook runs from its first cell to its last."""
+"""The notebook runs from the first cell to the last."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Registries: what they know without importing it, and parts from a single file outside the package."""
+"""Registries know their parts without importing them, and accept parts from a file outside the package."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ REGISTRIES = [REPRESENTATIONS, LAPLACIANS, LEARNERS, OPTION_SOURCES, FAMILIES, F
 
 
 @pytest.mark.parametrize("registry", REGISTRIES, ids=lambda registry: registry.kind)
-def test_every_part_is_found_under_its_name_and_says_what_it_is(registry):
+def test_every_part_is_found_by_name_and_has_a_summary(registry):
     assert len(registry.names()) >= 2
     for name in registry:
         part = registry[name]
@@ -26,7 +26,7 @@ def test_every_part_is_found_under_its_name_and_says_what_it_is(registry):
         assert registry.summaries()[name], f"{name} needs a line of documentation"
 
 
-def test_names_are_told_without_importing_the_parts():
+def test_names_are_listed_without_importing_the_parts():
     code = (
         "import sys; from cooptions.parts import Registry; "
         "names = Registry('representation', 'cooptions.discovery.representations').names(); "
@@ -48,7 +48,7 @@ def test_an_unknown_name_is_refused_with_the_nearest_one():
         ("json:JSONDecoder", "representation: 'json:JSONDecoder' is not a subclass of AbstractRepresentation"),
     ],
 )
-def test_what_is_no_part_is_refused(path, message):
+def test_objects_that_are_no_parts_are_refused(path, message):
     with pytest.raises(ConfigError, match=message):
         REPRESENTATIONS[path]
 

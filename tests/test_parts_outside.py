@@ -88,7 +88,7 @@ def test_a_representation_a_laplacian_an_environment_and_a_figure(parts):
         assert all(path.stat().st_size > 500 for path in draw("toy_parts:Picture", run))
 
 
-def test_what_a_directory_names_is_not_imported_unasked(parts):
+def test_code_named_in_a_directory_is_not_imported_without_trust(parts):
     flags = ["--walk.transitions", "100", "--walk.num-envs", "10"]
     main(["walk", "toy_parts:env", *flags, "--out", "run"])
     sys.modules.pop("toy_parts")

@@ -1,4 +1,4 @@
-"""The site: every page has its place, every public name its reference and its example, the notebook its form."""
+"""The site: every page is in the navigation, every public name has a reference and an example."""
 
 import ast
 import inspect
@@ -143,7 +143,7 @@ def site(tmp_path_factory) -> Path:
 def test_the_site_has_every_public_name_and_every_picture(site):
     shown = "".join(path.read_text() for path in (site / "reference").glob("*.html"))
     assert [name for name in co.__all__ if f'id="cooptions.{name}"' not in shown] == []
-    for page in {*site.rglob("*.html")} - {site / "404.html"}:  # that one is served at any depth
+    for page in {*site.rglob("*.html")} - {site / "404.html"}:  # the 404 page is served at any depth
         sources = re.findall(r'<(?:img|script)[^>]* src="([^"]+)"', page.read_text())
         assert [each for each in sources if not (page.parent / each.split("?")[0]).exists()] == [], page
 

@@ -1,4 +1,4 @@
-"""Option sets for tests: untrained networks are enough to be kept, shown and refused."""
+"""Option sets for tests, with untrained networks, which suffice for storage and display."""
 
 from functools import partial
 
@@ -14,7 +14,7 @@ from cooptions.options.train import eigenoptions
 
 
 def random_tree(like, seed=0):
-    """Arrays of the shapes and types of a tree, of random numbers."""
+    """Random arrays with the shapes and types of a pytree."""
     rng = np.random.default_rng(seed)
     return jax.tree.map(lambda leaf: jnp.asarray(rng.normal(size=leaf.shape), leaf.dtype), like)
 

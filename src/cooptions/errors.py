@@ -1,4 +1,4 @@
-"""Errors a user can mend: one line that names the field or file and says what to do."""
+"""Errors that a user can fix. Each message is one line that names the field or file and says what to do."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ Bound = int | float | None
 
 
 class CooptionsError(Exception):
-    """Base of all expected failures; the command line prints it and exits with 2."""
+    """Base of all expected failures. The command line prints the message and exits with 2."""
 
     def __str__(self) -> str:
         return printable(super().__str__())
@@ -20,23 +20,23 @@ class ConfigError(CooptionsError):
 
 
 class ArtifactError(CooptionsError):
-    """A file in a run directory is missing, damaged, held by another process, or of another run."""
+    """A file in a run directory is missing, damaged, locked by another process, or from another run."""
 
 
 class Interrupted(CooptionsError):
-    """The user asked for a stop; everything up to the last chunk is on disk."""
+    """The user stopped the process. Everything up to the last chunk is on disk."""
 
 
 LARGEST_BATCH = 1_000_000
 WIDEST = 65_536
-"""Units of a layer, landmarks, or whatever else is multiplied with itself."""
+"""The largest size of a matrix side, for example the units of a layer or the number of landmarks."""
 MOST_FUNCTIONS = 4096
 LARGEST = 2**31 - 1
-"""The largest whole number that arrays can be indexed with."""
+"""The largest int32, which is the largest index into an array."""
 
 
 def printable(text: str) -> str:
-    """A text as one line that steers no terminal: names that files bring may hold anything."""
+    """A text as one line without control characters, since names from files may contain anything."""
     line = " ".join(text.splitlines())
     return line if line.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
@@ -56,7 +56,7 @@ def require_number(
     above: Bound = None,
     below: Bound = None,
 ) -> None:
-    """Raise a `ConfigError` unless a field is a finite number within its bounds; NaN is within none."""
+    """Raise a `ConfigError` unless a field is a finite number within its bounds. NaN is never accepted."""
     fits = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     fits = fits and (at_least is None or value >= at_least) and (at_most is None or value <= at_most)
     fits = fits and (above is None or value > above) and (below is None or value < below)
@@ -73,13 +73,13 @@ def require_whole(name: str, value: Any, *, at_least: int = 1, at_most: int = LA
 
 
 def require_widths(name: str, widths: Sequence[int]) -> None:
-    """Raise a `ConfigError` unless each of these can be the width of a layer."""
+    """Raise a `ConfigError` unless each number is a valid width of a layer."""
     for width in widths:
         require_whole(name, width, at_most=WIDEST)
 
 
 def _bounds(at_least: Bound, at_most: Bound, above: Bound, below: Bound) -> str:
-    """Where a number must lie, in words."""
+    """The bounds of a number in words."""
     if at_least is not None and at_most is not None:
         return f"lie in [{at_least}, {at_most}]"
     if above is not None and below is not None:

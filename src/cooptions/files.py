@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, trees of arrays by name, configurations as JSON."""
+"""Atomic file writes, pytrees of arrays as safetensors, and configurations as JSON."""
 
 import contextlib
 import dataclasses
@@ -26,30 +26,30 @@ Tree = TypeVar("Tree")
 Header = TypeVar("Header")
 Json = dict[str, Any]
 PARTIAL = ".partial"
-"""How the name of a file ends that is being written."""
+"""The suffix of a file that is being written."""
 
 LONGEST_TEXT = 1000
 DEEPEST = 64
 """Levels of lists and objects in a JSON file."""
 LARGEST_EXACT = 2**53
-"""Every whole number up to this one is a float."""
+"""Every integer up to this one can be represented exactly as a float."""
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What a disk answers that has no room."""
 
 CACHE = "COOPTIONS_CACHE"
-"""The variable that names another place for the cache, or `off`."""
+"""The environment variable with the path of the cache, or `off`."""
 
 
 def cache_place() -> Path | None:
-    """Where this user keeps what can be made or fetched again; nowhere if it is turned off."""
+    """The path of the cache for compiled programs and downloads; None if it is turned off."""
     place = os.environ.get(CACHE, "")
     return None if place == "off" else Path(place or user_cache() / "cooptions")
 
 
 def user_cache() -> Path:
-    """Where this system keeps what can be made again."""
+    """The system's cache folder for this user."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
     if sys.platform == "darwin":
@@ -58,17 +58,17 @@ def user_cache() -> Path:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all."""
+    """Write a file atomically."""
     write_whole(path, lambda partial: partial.write_bytes(content))
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Let `write` make a file beside its place, and move it there once all of it is on the disk."""
+    """Write a file atomically: `write` fills a temporary file, which is flushed to disk and then moved to `path`."""
     partial = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL}")
     try:
         _refuse_device(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)  # it might be a link to some other file
+        partial.unlink(missing_ok=True)  # it might be a link to another file
         write(partial)
         with open(partial, "rb+") as file:
             os.fsync(file.fileno())
@@ -100,8 +100,8 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def open_plain(path: Path) -> BinaryIO:
-    """A plain file to read from. What is none, such as a pipe or a device, is refused: it might never end."""
-    file = open(  # noqa: SIM115 (handed on)
+    """Open a regular file for reading. Raises `OSError` for a pipe or device, which might never end."""
+    file = open(  # noqa: SIM115 (returned open)
         path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
     )
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -111,13 +111,13 @@ def open_plain(path: Path) -> BinaryIO:
 
 
 def read_plain(path: Path) -> bytes:
-    """The content of a plain file."""
+    """The content of a regular file."""
     with open_plain(path) as file:
         return file.read()
 
 
 def read_json(path: Path) -> Json:
-    """The object in a file; empty where there is no file."""
+    """The JSON object in a file; empty if there is no file."""
     try:
         value = parse_json(read_plain(path))
     except FileNotFoundError:
@@ -130,7 +130,7 @@ def read_json(path: Path) -> Json:
 
 
 def parse_json(content: bytes) -> Any:
-    """JSON as the standard has it: UTF-8, no name twice, no NaN and no infinity; and no deeper than anyone needs."""
+    """Parse strict JSON: UTF-8, no duplicate names, no NaN or infinity, at most `DEEPEST` levels."""
     value = json.loads(
         content.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_number, parse_float=_finite
     )
@@ -175,7 +175,7 @@ def digest(content: bytes) -> str:
 
 
 def named_leaves(tree: Any) -> list[tuple[str, Any]]:
-    """Each leaf with its path in the tree as a name."""
+    """Each leaf of a pytree with its path as a name."""
     return [
         (jax.tree_util.keystr(path, simple=True, separator="."), leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
@@ -183,7 +183,7 @@ def named_leaves(tree: Any) -> list[tuple[str, Any]]:
 
 
 def fill(like: Tree, arrays: dict[str, np.ndarray]) -> Tree:
-    """A tree of the structure of `like`, with the arrays that carry its leaves' names."""
+    """A pytree with the structure of `like` and the arrays of the same names as its leaves."""
     shapes = {name: tuple(leaf.shape) for name, leaf in named_leaves(like)}
     names = list(shapes)
     odd = sorted(set(names) ^ set(arrays)) or [name for name in names if shapes[name] != arrays[name].shape]
@@ -195,22 +195,22 @@ def fill(like: Tree, arrays: dict[str, np.ndarray]) -> Tree:
 
 
 def save_tree(path: Path, header: Any, tree: Any) -> None:
-    """Write a dataclass and a tree of arrays as one safetensors file with a digest in its head."""
+    """Write a dataclass and a pytree of arrays as one safetensors file with a SHA-256 in its header."""
     arrays = {name: np.asarray(leaf, order="C") for name, leaf in named_leaves(tree)}
-    told = json.dumps(encode(header), sort_keys=True)
-    write_bytes(path, format_tensors(arrays, metadata={"header": told, "sha256": _tree_digest(told, arrays)}))
+    text = json.dumps(encode(header), sort_keys=True)
+    write_bytes(path, format_tensors(arrays, metadata={"header": text, "sha256": _tree_digest(text, arrays)}))
 
 
 def load_tree(path: Path, kind: type[Header], *, trust: bool = False) -> tuple[Header, dict[str, np.ndarray]]:
-    """What `save_tree` wrote, after comparing the digest."""
+    """Load the header and arrays that `save_tree` wrote, after verifying the SHA-256."""
     try:
         with safe_open(path, framework="numpy") as file:
-            told, expected = (file.metadata()[name] for name in ("header", "sha256"))
+            text, expected = (file.metadata()[name] for name in ("header", "sha256"))
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dictionary)
-        header = json.loads(told)
+        header = json.loads(text)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"{path}: not a whole file: {error}; make it again") from None
-    if expected != _tree_digest(told, arrays):
+    if expected != _tree_digest(text, arrays):
         raise ArtifactError(f"{path}: damaged: its SHA-256 is not the one in its header; make it again")
     return decode(kind, header, str(path), trust=trust), arrays
 
@@ -223,7 +223,7 @@ def _tree_digest(header: str, arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def encode(value: Any) -> Any:
-    """A frozen dataclass as plain JSON. Each carries its class name, or `module:attribute` where it is not ours."""
+    """A frozen dataclass as plain JSON, tagged with its class name, or `module:attribute` for classes from outside."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: encode(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"type": _tag(type(value)), **fields}
@@ -238,10 +238,11 @@ def _tag(kind: type) -> str:
 
 
 def decode(kind: Any, value: Any, where: str, *, trust: bool = False) -> Any:
-    """The inverse of `encode` for JSON of unknown origin: every value has the type of its field, or the field is named.
+    """The inverse of `encode` for untrusted JSON. Errors name the field whose value has the wrong type.
 
-    Nothing but the constructors of `kind` and of its fields is called. A part from outside the package is imported only
-    if it is trusted. A field whose metadata says `may_be_absent` is newer than some files: it has its default there.
+    Only the constructors of `kind` and of its fields' types are called. A part from outside the package is imported
+    only if `trust` is true. A field whose metadata says `may_be_absent` is newer than some files: a missing value is
+    its default.
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
@@ -264,7 +265,7 @@ def decode(kind: Any, value: Any, where: str, *, trust: bool = False) -> Any:
 
 
 def shown(value: Any) -> str:
-    """A value of someone else's, fit to be printed: ASCII, one line, not long."""
+    """An untrusted value in printable form: ASCII, one line, at most 80 characters."""
     text = json.dumps(value, default=repr)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -293,7 +294,7 @@ def _record(kind: Any, value: Any, where: str, trust: bool) -> Any:
 
 
 def _one_of(parts: tuple[Any, ...], value: Any, where: str, trust: bool) -> Any:
-    """A value that may be of several types: None, or the one that its tag or its plain type says."""
+    """Decode a value of a union type. The type is None, or follows from the value's tag or its own type."""
     kinds = [part for part in parts if part is not types.NoneType]
     if value is None and len(kinds) < len(parts):
         return None
@@ -314,7 +315,7 @@ def _tuple(parts: tuple[Any, ...], value: Any, where: str, trust: bool) -> Any:
 
 
 def _is_fit(text: str) -> bool:
-    """Whether a text can be shown on a terminal: one line, and no control characters."""
+    """Whether a text can be printed: one line without control characters, of limited length."""
     return text.isprintable() and len(text) <= LONGEST_TEXT
 
 

@@ -1,14 +1,14 @@
-"""Swappable parts: one registry for each kind, open to parts from outside.
+"""Registries of swappable parts, one for each kind. They are open to parts from outside the package.
 
-A part registers itself where it is written, and nowhere else:
+A part registers itself in the file that defines it:
 
     @REPRESENTATIONS.register("hit")
     @dataclass(frozen=True)
     class Hit(AbstractRepresentation): ...
 
 Configurations, stored files, the command line, `cooptions list` and the tests derive from the registry. A registry
-reads the names of its parts from the source of its package, so that a listing imports nothing. `module:attribute`
-names a part outside the package.
+reads the names of its parts from the source files of its package, so that listing them imports nothing. A part outside
+the package is named `module:attribute`.
 """
 
 import ast
@@ -30,28 +30,31 @@ Registered = TypeVar("Registered")
 
 @dataclass(frozen=True)
 class Entry:
-    """Where a part of ours is written."""
+    """Where a part of this package is defined."""
 
     module: str
     attribute: str
-    """The name of its class or function; empty where it has none."""
+    """The name of its class or function; empty if it has none."""
     summary: str
-    """The first line of its documentation."""
+    """The first line of its docstring."""
 
 
 class Registry(Generic[Part]):
     """The parts of one kind, by name."""
 
     def __init__(self, kind: str, package: str, base: type | None = None) -> None:
-        """`kind` names them in messages; all parts of ours are registered in modules of `package`. A part is a subclass
-        of `base`, or where there is none, a function."""
+        """Create an empty registry.
+
+        `kind` names the parts in messages. All parts of cooptions itself are registered in modules of `package`. A part
+        is a subclass of `base`, or a function if `base` is None.
+        """
         self.kind, self.package, self.base = kind, package, base
         self._parts: dict[str, Part] = {}
         if base is not None:
             _BY_BASE[base] = self
 
     def register(self, name: str) -> Callable[[Registered], Registered]:
-        """A decorator that gives a part its name."""
+        """A decorator that registers a part under `name`."""
 
         def enter(part: Registered) -> Registered:
             known = self._parts.get(name)
@@ -64,18 +67,18 @@ class Registry(Generic[Part]):
 
     @cached_property
     def entries(self) -> dict[str, Entry]:
-        """The parts of ours by name, read from their source."""
+        """The package's own parts by name, read from the source files."""
         folder = Path(__file__).parent.joinpath(*self.package.split(".")[1:])
         return {
             name: entry for path in sorted(folder.rglob("*.py")) for name, entry in _entries(path, self._module(path))
         }
 
     def names(self) -> tuple[str, ...]:
-        """Every part that can be named without saying where it is from."""
+        """The names of all parts that are registered or found in the source files."""
         return tuple(dict.fromkeys([*self.entries, *self._parts]))
 
     def summaries(self) -> dict[str, str]:
-        """What each part is, in a line."""
+        """A one-line description of each part."""
         return {name: self.entries[name].summary if name in self.entries else "" for name in self.names()}
 
     def __iter__(self) -> Iterator[str]:
@@ -85,7 +88,7 @@ class Registry(Generic[Part]):
         return name in self._parts or name in self.entries
 
     def __getitem__(self, name: str) -> Part:
-        """A part by its name, or by `module:attribute`."""
+        """The part with this name or this `module:attribute`."""
         if name not in self._parts and name in self.entries:
             importlib.import_module(self.entries[name].module)
         if name in self._parts:
@@ -95,11 +98,11 @@ class Registry(Generic[Part]):
         raise ConfigError(f"{self.kind}: unknown {name!r}; {nearest(name, self.names())}")
 
     def name_of(self, part: Any) -> str:
-        """The name under which a part is found again."""
+        """The name under which `registry[name]` returns this part."""
         return next((name for name, known in self._parts.items() if known is part), _place(part))
 
     def by_type(self, tag: str, *, trust: bool = False) -> Part:
-        """The part that a stored configuration names by its class, or by `module:attribute` if that is trusted."""
+        """The part that a stored configuration names by class, or by `module:attribute` if `trust` is true."""
         for name, entry in self.entries.items():
             if entry.attribute == tag:
                 return self[name]
@@ -131,21 +134,21 @@ _BY_BASE: dict[type, Registry] = {}
 
 
 def registry_of(base: Any) -> Registry | None:
-    """The registry whose parts derive from this class, if there is one."""
+    """The registry whose parts derive from this class; None if there is none."""
     return _BY_BASE.get(base) if isinstance(base, type) else None
 
 
 def nearest(name: str, names: tuple[str, ...] | list[str]) -> str:
-    """What a user may have meant, and what there is."""
+    """The names closest to an unknown one, and all known names, for an error message."""
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {', '.join(near)}? " if near else ""
     return f"{hint}there are {', '.join(names)}"
 
 
 def import_outside(kind: str, path: str) -> Any:
-    """What `module:attribute` names; modules in the working directory are found, too."""
+    """Import `module:attribute`. Modules in the working directory are found, too."""
     module, _, attribute = path.partition(":")
-    if os.getcwd() not in sys.path:  # a console script, unlike `python -m`, does not look where it is run
+    if os.getcwd() not in sys.path:  # `python -m` adds it, a console script does not
         sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module), attribute)
@@ -154,7 +157,7 @@ def import_outside(kind: str, path: str) -> Any:
 
 
 def _entries(path: Path, module: str) -> Iterator[tuple[str, Entry]]:
-    """Every `REGISTRY.register("name")` in a file, and what it decorates."""
+    """Every `REGISTRY.register("name")` in a file, with an entry for the part that it decorates."""
     source = path.read_text(encoding="utf-8")
     if ".register(" not in source:
         return
@@ -173,7 +176,7 @@ def _entries(path: Path, module: str) -> Iterator[tuple[str, Entry]]:
 
 
 def _registered_name(node: ast.AST) -> str:
-    """The name in `REGISTRY.register("name")`, or nothing; registries have names in capitals."""
+    """The name in `REGISTRY.register("name")`, or "". Registries are recognised by names in capitals."""
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "register"):
         return ""
     owner = node.func.value

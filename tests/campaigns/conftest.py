@@ -1,4 +1,4 @@
-"""Campaigns of next to nothing: a grid of 4 x 4, a few hundred steps, one or two seeds."""
+"""Tiny campaigns for tests: a 4 x 4 grid, a few hundred steps, one or two seeds."""
 
 import contextlib
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ from cooptions.training.metrics import line_of
 
 
 class FakeEnv(AbstractWrapper[Any]):
-    """Stands for an environment with options: one number for each seed."""
+    """A fake environment with options: one number per seed."""
 
     env: AbstractEnv = eqx.field(static=True)
     marks: Array
@@ -59,7 +59,7 @@ def fake(monkeypatch):
 
 
 def _write_names(canvas, stem, kinds):
-    """A picture that takes no time: what its legend says."""
+    """Write the names in the legend instead of a picture, which is fast."""
     path = stem.with_name(f"{stem.name}.{kinds[0]}")
     write_bytes(path, " ".join(text.get_text() for text in canvas.legends[0].get_texts()).encode())
     return [path]
@@ -67,7 +67,7 @@ def _write_names(canvas, stem, kinds):
 
 @pytest.fixture
 def campaign(tmp_path, monkeypatch):
-    """The command on the tiny campaign, in a folder of its own."""
+    """Run the command on the tiny campaign in a temporary folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(TINY)
 

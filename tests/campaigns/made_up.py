@@ -1,4 +1,4 @@
-"""Results that nobody measured, and numbers that stand for them."""
+"""Invented results for tests."""
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ def result(
     first=0,
     discoveries=0,
 ):
-    """A row whose seeds ended with these scores, after a first evaluation of 0."""
+    """A result whose seeds have these final scores, after a first evaluation of 0."""
     macro = {"option_set": "", "discoveries": discoveries}
     means = np.stack([np.zeros(len(finals)), np.array(finals, float)], axis=1)
     seeds = tuple(range(first, first + len(finals)))
@@ -50,7 +50,7 @@ def result(
 
 
 def keys_to_numbers(keys):
-    """A number for each seed, its own."""
+    """A distinct number for each seed."""
     return (np.asarray(jax.random.key_data(keys))[:, -1] % 1000).astype(np.float32)
 
 

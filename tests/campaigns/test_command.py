@@ -1,4 +1,4 @@
-"""The command, with discovery and learning that take no time; and once with both for real."""
+"""The campaign command, with fake discovery and learning, and once with real ones."""
 
 import json
 import shlex
@@ -29,7 +29,7 @@ def _number(row, seed):
     return keys_to_numbers(Block(row, seed, 1).config.keys("learning"))[0]
 
 
-def test_every_block_gets_its_own_part_of_what_its_group_learned(fake, campaign, tmp_path):
+def test_every_block_gets_its_part_of_its_groups_training(fake, campaign, tmp_path):
     campaign()
     assert [len(call) for call in fake.calls] == [2, 2]
     for row, seed in ((IQL, 0), (IQL, 1), (HIT, 0), (MASK, 0)):
@@ -51,7 +51,7 @@ def test_every_block_gets_its_own_part_of_what_its_group_learned(fake, campaign,
     assert "H1: options help" in (tmp_path / "runs/tiny/report.html").read_text()
 
 
-def test_nothing_is_made_twice_even_without_its_run_directory(fake, campaign, tmp_path):
+def test_no_block_runs_twice_even_without_its_run_directory(fake, campaign, tmp_path):
     campaign()
     learned = _run(tmp_path, IQL).file("learning.safetensors")
     before = learned.stat().st_mtime_ns
@@ -62,7 +62,7 @@ def test_nothing_is_made_twice_even_without_its_run_directory(fake, campaign, tm
     assert len(fake.calls) == 2
 
 
-def test_plan_makes_nothing(fake, campaign, tmp_path, capsys):
+def test_plan_runs_nothing(fake, campaign, tmp_path, capsys):
     campaign("--plan")
     assert "4 of 4 blocks are missing; programs that learn: 2." in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
@@ -76,7 +76,7 @@ def test_plan_makes_nothing(fake, campaign, tmp_path, capsys):
         (["--lineups", "plain", "--seeds", "1"], [("iql", 0)]),
     ],
 )
-def test_filters_leave_some_rows(fake, campaign, flags, prepared):
+def test_filters_select_rows(fake, campaign, flags, prepared):
     campaign(*flags)
     assert sorted(set(fake.prepared)) == prepared
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_is_refused(fake, campaign, flags, message, capsys):
     assert error.count("\n") == 1
 
 
-def test_interrupted_between_two_groups_it_goes_on_with_the_second(fake, campaign, tmp_path):
+def test_a_campaign_stopped_between_groups_resumes_with_the_second(fake, campaign, tmp_path):
     def stop():
         if len(fake.calls) == 2:
             raise Interrupted("learning: stopped")
@@ -120,7 +120,7 @@ def test_interrupted_between_two_groups_it_goes_on_with_the_second(fake, campaig
     assert RunDirectory(stopped.parent).manifest["learning"]["seconds"] >= round(before, 3)
 
 
-def test_stopped_while_handing_out_it_only_goes_on_handing_out(fake, campaign, tmp_path, monkeypatch):
+def test_a_campaign_stopped_while_handing_out_only_continues_that(fake, campaign, tmp_path, monkeypatch):
     save = RunDirectory.save
 
     def stops_at_the_second(self, name, tree, **options):
@@ -137,7 +137,7 @@ def test_stopped_while_handing_out_it_only_goes_on_handing_out(fake, campaign, t
     np.testing.assert_array_equal(_run(tmp_path, IQL, 1).load("learning")["0.w"], [_number(IQL, 1)])
 
 
-def test_block_that_fails_keeps_no_other_and_says_how_to_try_again(fake, campaign, tmp_path, capsys):
+def test_a_failed_block_does_not_stop_others_and_names_its_command(fake, campaign, tmp_path, capsys):
     def fail(config):
         if config.learning.name == "iql+hit":
             raise MemoryError("no room\nat all")
@@ -155,7 +155,7 @@ def test_block_that_fails_keeps_no_other_and_says_how_to_try_again(fake, campaig
     assert "learning" in _run(tmp_path, HIT).manifest
 
 
-def test_group_that_fails_keeps_no_other(fake, campaign, tmp_path, capsys):
+def test_a_failed_group_does_not_stop_others(fake, campaign, tmp_path, capsys):
     def stop():
         if len(fake.calls) == 1:
             raise RuntimeError("RESOURCE_EXHAUSTED: out of memory")
@@ -182,7 +182,7 @@ def test_a_flipped_bit_in_the_metrics_of_a_campaign_is_found(fake, campaign, tmp
             MetricsFile(file).rows()
 
 
-def test_copied_run_directories_count_and_are_entered(fake, campaign, tmp_path):
+def test_copied_run_directories_are_collected(fake, campaign, tmp_path):
     campaign()
     moved = tmp_path / "elsewhere"
     shutil.copytree(tmp_path / "runs/tiny", moved / "runs", ignore=shutil.ignore_patterns("groups", "logs"))
@@ -192,7 +192,7 @@ def test_copied_run_directories_count_and_are_entered(fake, campaign, tmp_path):
         assert path.read_text() == (moved / "results/scores" / path.name).read_text()
 
 
-def test_seeds_of_another_machine_are_entered_though_they_were_not_asked_for(fake, campaign, tmp_path):
+def test_unrequested_seeds_of_another_machine_are_collected(fake, campaign, tmp_path):
     campaign("--seeds", "3", "--methods", "iql")
     shutil.rmtree(tmp_path / "results")
     campaign("--seeds", "1", "--methods", "iql")
@@ -201,7 +201,7 @@ def test_seeds_of_another_machine_are_entered_though_they_were_not_asked_for(fak
 
 
 @pytest.mark.parametrize(("copied", "taken"), [(True, {"walk", "learning"}), (False, {"learning"})])
-def test_stages_that_a_sibling_has_made_are_taken_over(fake, campaign, tmp_path, copied, taken):
+def test_stages_of_a_sibling_run_are_copied(fake, campaign, tmp_path, copied, taken):
     block = Block(MASK, 0, 1)
     with open_run(tmp_path / "runs/tiny" / block.place, block.stages) as run:
         run.save("walk", {"states": np.ones(3)}, seconds=7.0, made_by={"command": "elsewhere"})
@@ -216,14 +216,14 @@ def test_stages_that_a_sibling_has_made_are_taken_over(fake, campaign, tmp_path,
         np.testing.assert_array_equal(_run(tmp_path, HIT).load("walk")["states"], np.ones(3))
 
 
-def test_results_say_how_many_discoveries_are_behind_them(fake, campaign, tmp_path):
+def test_results_record_the_number_of_discoveries(fake, campaign, tmp_path):
     campaign("--methods", "iql+hit", "iql")
     found = {row: read_result(result_path(tmp_path / "results/tiny", row, 1.0, "return")) for row in (IQL, HIT)}
     assert [found[row].blocks[0]["discoveries"] for row in (IQL, HIT)] == [0, 1]
     assert [found[row].discoveries for row in (IQL, HIT)] == [0, 1]
 
 
-def test_a_block_alone_learns_what_its_command_learns(campaign, tmp_path, monkeypatch):
+def test_a_single_block_equals_the_result_of_its_command(campaign, tmp_path, monkeypatch):
     monkeypatch.setattr(filling, "drawable", lambda run: [])
     campaign("--lineups", "plain", "--seeds", "1", "--fraction", "0.5")
     block = Block(IQL, 0, 1, 0.5)
@@ -238,7 +238,7 @@ def test_a_block_alone_learns_what_its_command_learns(campaign, tmp_path, monkey
 
 
 @pytest.mark.slow
-def test_options_of_two_methods_are_found_and_learned_with_in_one_call(campaign, tmp_path):
+def test_two_methods_with_options_learn_in_one_call(campaign, tmp_path):
     campaign("--lineups", "with-options")
     parts = [_run(tmp_path, row).load("learning") for row in (HIT, MASK)]
     assert any((parts[0][name] != parts[1][name]).any() for name in parts[0])

@@ -1,4 +1,4 @@
-"""YAML with line numbers, and what it refuses."""
+"""YAML with line numbers, and its errors."""
 
 import os
 
@@ -62,7 +62,7 @@ def test_plain_values(text, value):
         ("a" * 1_000_001, lambda e: e, "file.yaml: longer than"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_told_with_its_line(text, ask, message):
+def test_errors_name_the_line(text, ask, message):
     with pytest.raises(ConfigError) as refused:
         ask(entry(text))
     assert message in str(refused.value)
@@ -74,7 +74,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         read_document(tmp_path / "none.yaml")
 
 
-def test_what_is_no_plain_file_is_refused(tmp_path):
+def test_special_files_are_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "endless").symlink_to("/dev/zero")
     for name in ("pipe", "endless"):
@@ -86,7 +86,7 @@ def test_an_alias_stands_for_its_value():
     assert entry("a: &a [x, y]\nb: *a").entries()["b"].value() == ("x", "y")
 
 
-def test_without_a_near_name_all_are_told():
+def test_without_a_close_name_all_are_listed():
     assert unknown("zzz", ["iql", "vdn"]) == "unknown 'zzz'; there are iql, vdn"
 
 

@@ -1,4 +1,4 @@
-"""Estimates: what was measured, and nothing else."""
+"""Estimates come only from measurements."""
 
 import io
 
@@ -23,7 +23,7 @@ def plan(tmp_path):
     )
 
 
-def test_minutes_and_memory_are_as_measured_and_unknown_otherwise(plan, monkeypatch):
+def test_minutes_and_memory_are_measured_or_unknown(plan, monkeypatch):
     monkeypatch.setattr(estimates, "state_bytes", lambda config: 10**9)
     updates = plan.blocks[0].config.learning.learner.num_updates
     table = plan_table(plan, SPEEDS)
@@ -56,7 +56,7 @@ def test_memory_counts_every_seed():
         ("mappo+hit", "mappo+options"),
     ],
 )
-def test_learners_say_what_files_of_speeds_call_them(method, name):
+def test_learners_have_a_name_in_speed_files(method, name):
     assert speed_name(Block(Row(GRID, method), 0, 1).config.learning) == name
 
 
@@ -81,5 +81,5 @@ def test_a_plan_fits_into_eighty_columns(plan):
     assert "…" not in shown.getvalue()
 
 
-def test_seeds_are_told_as_spans():
+def test_seeds_are_shown_as_ranges():
     assert spans([Block(IQL, first, 2) for first in (6, 0, 2)]) == "0-3, 6-7"

@@ -1,4 +1,4 @@
-"""Figures of a campaign: which rows they want, and what they draw."""
+"""Figures of a campaign: the rows they need, and what they draw."""
 
 import pytest
 from made_up import result
@@ -32,7 +32,7 @@ def test_panels_compare_the_methods_they_name():
     assert [len(ax.get_lines()) for ax in whole.axes] == [4]
 
 
-def test_rows_are_found_at_their_share_of_training_and_by_their_metric():
+def test_results_are_selected_by_fraction_and_metric():
     shown = result("iql", FEW)
     others = [
         result("iql", FEW, metric="return"), result("iql", FEW, fraction=0.5), result("iql+mask", FEW),
@@ -58,7 +58,7 @@ def test_rows_are_found_at_their_share_of_training_and_by_their_metric():
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_pictures_are_drawn_of_what_was_measured(figure, names, tmp_path):
+def test_figures_draw_the_measured_rows(figure, names, tmp_path):
     results = [
         result(method, FEW, fraction=0.5, metric=metric) for method in METHODS for metric in ("return", "percent_eaten")
     ]
@@ -95,8 +95,8 @@ def test_figure_of_a_run_is_drawn_once(tmp_path, monkeypatch):
     assert not run.exists()
 
 
-def test_a_stop_while_a_figure_is_made_is_a_stop(tmp_path, monkeypatch, capsys):
-    """Some figures learn what they show. Nothing is drawn after that, nor called a failure."""
+def test_a_signal_during_a_figure_is_no_failure(tmp_path, monkeypatch, capsys):
+    """Some figures run discovery first. A signal during that is no failure, and no other figure is drawn."""
     drawn = []
 
     def draw(self, *arguments):

@@ -1,4 +1,4 @@
-"""The guide to campaigns: its files are campaigns, and its first one runs on an environment of one's own."""
+"""The guide to campaigns: its files are valid, and the first one runs with a user's environment."""
 
 import re
 import sys
@@ -24,7 +24,7 @@ FILES = _fenced("yaml")
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Where the reader has put her module and her file."""
+    """A folder with the reader's module and campaign file."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "corridor", raising=False)
@@ -40,7 +40,7 @@ def test_every_file_is_a_campaign(folder):
     assert [claim.left for claim in campaigns[1].claims] == [("iql+hit@small",), ("iql",)]
 
 
-def test_the_mistake_is_told_as_the_guide_says(folder):
+def test_the_error_message_is_that_of_the_guide(folder):
     with pytest.raises(ConfigError) as refused:
         parse_campaign(FILES[0].replace("iql+hit,", "iql+hti,").encode(), "corridor.yaml", trust=True)
     assert str(refused.value) in GUIDE

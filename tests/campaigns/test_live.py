@@ -1,4 +1,4 @@
-"""What is going on, as a table and as lines."""
+"""The live status of a campaign, as a table and as lines."""
 
 import io
 import json
@@ -46,7 +46,7 @@ def test_rows_wait_learn_end_and_fail(watch):
     assert watch.table().caption.startswith("2 of 4 blocks made, 1 failed in 0 min")
 
 
-def test_half_done_after_a_minute_a_minute_is_left(watch):
+def test_time_left_follows_from_the_elapsed_time(watch):
     job = Job("learn.x", learn_blocks, (*ROWS[IQL], *ROWS[HIT]))
     watch.begun(job)
     _report(watch, "learn.x", 50)
@@ -61,7 +61,7 @@ def test_a_discovery_that_is_done_makes_no_block(watch):
     assert _table(watch)["iql+hit"] == ["0 of 10", "waiting", ""]
 
 
-def test_where_there_is_no_terminal_jobs_are_told(tmp_path):
+def test_without_a_terminal_jobs_are_printed(tmp_path):
     shown = io.StringIO()
     watch = Watch(ROWS, MISSING, Console(file=shown), tmp_path)
     with watch:

@@ -1,4 +1,4 @@
-"""Fields set by dotted paths."""
+"""Overrides of fields by dotted path."""
 
 import pytest
 
@@ -25,14 +25,14 @@ CONFIG = Config(scenario="grid-4x4-2p")
         ("walk.features", "x", ("x",)),
     ],
 )
-def test_values_take_the_fields_kind(path, given, value):
+def test_values_are_converted_to_the_fields_type(path, given, value):
     changed = with_overrides(CONFIG, [(path, given)])
     for name in path.split("."):
         changed = getattr(changed, name)
     assert (changed, type(changed)) == (value, type(value))
 
 
-def test_fields_that_depend_on_each_other_are_set_at_once():
+def test_dependent_fields_are_set_together():
     changed = with_overrides(CONFIG, [("learning.learner.steps", 9600), ("learning.evaluations", 2)])
     assert (changed.learning.learner.steps, changed.learning.evaluations) == (9600, 2)
 

@@ -1,4 +1,4 @@
-"""The plan: what is missing, and what learns in one program."""
+"""The plan: missing blocks, and blocks that share a program."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def _plan(wanted, places, block=5, **options):
 
 
 def _store(places, row, seeds, fraction=1.0, **settings):
-    """Scores as another session would have left them."""
+    """Write scores as an earlier session would."""
     block = Block(row, 0, 5, fraction)
     for metric in ("percent_eaten", "return"):
         result = Result(
@@ -61,19 +61,19 @@ def test_methods_that_share_a_program_learn_together_and_others_do_not(places):
     ]
 
 
-def test_how_many_seeds_discover_is_no_part_of_the_program(places):
+def test_the_number_of_discoveries_does_not_change_the_program(places):
     plan = make_plan({HIT: Seeding(range(5), 5, 1), MASK: Seeding(range(5), 5, 2)}, places)
     assert len(plan.groups) == 1
 
 
-def test_groups_hold_at_most_so_many_seeds_and_first_seeds_come_first(places):
+def test_groups_have_a_maximum_size_and_first_seeds_come_first(places):
     plan = _plan({HIT: 10, MASK: 10}, places, members=12)
     assert _grouped(plan) == [[(HIT, 0), (MASK, 0)], [(HIT, 5), (MASK, 5)]]
     with pytest.raises(ConfigError, match="members must hold a block of 5 seeds"):
         _plan({HIT: 10}, places, members=4)
 
 
-def test_seeds_among_the_results_are_not_made_again(places):
+def test_seeds_among_the_results_are_not_run_again(places):
     _store(places, IQL, range(5))
     _store(places, VDN, range(4))
     _store(places, HIT, range(5), fraction=0.5)
@@ -82,7 +82,7 @@ def test_seeds_among_the_results_are_not_made_again(places):
     assert _plan({HIT: 5}, places, fraction=0.5).missing == ()
 
 
-def test_results_of_other_settings_are_refused_with_the_field(places):
+def test_results_with_other_settings_are_refused_and_the_field_is_named(places):
     _store(places, IQL, range(5), scenario="grid-6x6-2p")
     with pytest.raises(ArtifactError, match="percent_eaten.json.*scenario is 'grid-6x6-2p' there, 'grid-5x5-2p'"):
         _plan({IQL: 10}, places)
@@ -113,7 +113,7 @@ def test_discoveries_are_made_once_and_learning_waits_for_its_own(places):
     assert all(order.index(need) < order.index(job.name) for job in todo.values() for need in job.after)
 
 
-def test_what_was_discovered_is_not_again(places):
+def test_finished_discoveries_are_not_run_again(places):
     block = Block(HIT, 0, 1)
     plan = _plan({HIT: 1}, places, block=1)
     made = [stage for stage in block.stages if stage != "learning"]

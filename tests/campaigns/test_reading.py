@@ -1,4 +1,4 @@
-"""Campaign files: what they say, and that what is wrong is told in one line before anything starts."""
+"""Campaign files: their meaning, and one-line errors before anything runs."""
 
 import re
 
@@ -41,7 +41,7 @@ def test_settings_apply_where_a_row_has_the_field():
     assert "learning.learner.target_interval" not in dict(ippo.overrides)
 
 
-def test_settings_apply_where_a_stage_looks_at_them():
+def test_settings_apply_where_a_stage_uses_them():
     (plain, options) = parse_campaign(TINY.encode()).lineups
     assert {path.partition(".")[0] for path, _ in plain.rows[0].overrides} == {"learning"}
     assert {path.partition(".")[0] for path, _ in options.rows[0].overrides} > {"walk", "options", "learning"}
@@ -119,7 +119,7 @@ REPLACED = [
 
 
 @pytest.mark.parametrize(("old", "new", "message"), REPLACED, ids=[new for _, new, _ in REPLACED])
-def test_what_is_wrong_is_told_with_its_line(old, new, message):
+def test_errors_name_the_line(old, new, message):
     assert TINY.count(old) >= 1
     with pytest.raises(ConfigError) as refused:
         parse_campaign(TINY.replace(old, new, 1).encode())

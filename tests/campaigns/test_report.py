@@ -1,4 +1,4 @@
-"""Tables and pages that say no more than the results."""
+"""Tables and pages match the results."""
 
 import base64
 import re
@@ -55,12 +55,12 @@ def _column(table, name, row=0):
         (LOW, {"discoveries": 1}, "undecided"),
     ],
 )
-def test_what_rests_on_few_discoveries_says_so(finals, options, told):
+def test_verdicts_note_few_discoveries(finals, options, told):
     table = comparison_table(_evidence(result("iql", LOW), result("iql+hit", finals, **options)))
     assert _column(table, "verdict") == told
 
 
-def test_comparisons_tell_both_measures_and_how_likely_the_first_ends_above():
+def test_comparisons_show_both_measures_and_a_probability():
     table = comparison_table(_evidence(result("iql", LOW), result("iql+hit", SIX)))
     assert _column(table, "claimed") == "iql+hit > iql"
     assert _column(table, "end").startswith("72.5 [")
@@ -106,7 +106,7 @@ def test_tables_of_a_line_up_are_by_the_largest_share_of_the_steps(make, whole, 
     assert {told[method][OTHER] for method in METHODS} == {missing}
 
 
-def test_the_table_of_methods_tells_both_measures_of_every_row_that_is_wanted():
+def test_the_table_of_methods_shows_both_measures_of_every_row():
     table = method_table(_evidence(result("iql", SIX)))
     told = {row[0]: dict(zip(table.head[1:], row[1:], strict=True)) for row in table.rows}
     assert tuple(told) == METHODS
@@ -115,20 +115,20 @@ def test_the_table_of_methods_tells_both_measures_of_every_row_that_is_wanted():
     assert told["vdn"]["overcooked-forced_coord"] == "-"
 
 
-def test_rows_tell_their_discoveries_time_and_commands():
+def test_rows_show_their_discoveries_time_and_commands():
     evidence = _evidence(result("iql", LOW), result("iql+hit", SIX, discoveries=1), result("iql", LOW, metric="return"))
     table = score_table(evidence)
     assert len(table.rows) == 2
     assert _column(table, "seeds", 1) == "6, 1 discovery"
     assert (
         _column(table, "minutes", 1) == "1.5"
-    )  # half of two minutes, as half of the group were others', and discovery
+    )  # half of two minutes, because half of the group's seeds belong to others, plus discovery
     assert _column(table, "commands", 1).startswith("`cooptions train lbf-15x15-4p-3f --method iql+hit")
     assert len(return_table(evidence).rows) == 1
     assert time_table(evidence).rows == [["1 x H200", "12", "3.0", "2.0"]]
 
 
-def test_seeds_of_blocks_tell_their_own_discoveries(tmp_path):
+def test_blocks_record_their_own_discoveries(tmp_path):
     first, second = result("iql+hit", SIX, discoveries=1), result("iql+hit", SIX, first=6, discoveries=2)
     second.blocks[0]["discoveries"] = 2
     assert merged([first, second], tmp_path).discoveries == 3
@@ -145,7 +145,7 @@ def results(tmp_path):
     return tmp_path / "results"
 
 
-def test_page_is_rewritten_between_its_markers_alone(tmp_path, results):
+def test_a_page_changes_only_between_its_markers(tmp_path, results):
     path = tmp_path / "page.md"
     names = [*PARTS, "ends:kitchen"]
     path.write_text("words\n" + "".join(f"<!-- begin {name} -->\nold\n<!-- end {name} -->\nwords\n" for name in names))
@@ -170,7 +170,7 @@ def test_page_is_rewritten_between_its_markers_alone(tmp_path, results):
         ("<!-- begin ends:none --> <!-- end ends:none -->", "no part 'ends:none'.*lineups main, kitchen"),
     ],
 )
-def test_a_page_has_the_parts_it_wants_each_whole(tmp_path, text, message):
+def test_a_page_needs_complete_markers_of_known_parts(tmp_path, text, message):
     path = tmp_path / "page.md"
     path.write_text(text)
     with pytest.raises(ArtifactError, match=f"page.md: .*{message}"):
@@ -179,14 +179,14 @@ def test_a_page_has_the_parts_it_wants_each_whole(tmp_path, text, message):
         write_page(tmp_path / "none.md", Page(_evidence(), ()))
 
 
-def test_what_was_not_measured_is_said(tmp_path):
+def test_missing_measurements_are_shown(tmp_path):
     page = Page(_evidence(), ())
     text = with_parts("<!-- begin scores --><!-- end scores -->", lambda name: page.part(name, tmp_path))
     assert "Nothing was measured yet." in text
 
 
 class _Tags(HTMLParser):
-    """Every tag that was opened and not closed, and every address."""
+    """Collects unclosed tags and all addresses."""
 
     def __init__(self):
         super().__init__()

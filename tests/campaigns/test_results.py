@@ -1,4 +1,4 @@
-"""Results: files that sessions add to."""
+"""Result files, to which sessions add seeds."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from cooptions.campaigns.rows import Row
 from cooptions.errors import ArtifactError
 
 
-def test_file_gives_back_what_was_written_to_four_digits(tmp_path):
+def test_results_are_read_back_to_four_digits(tmp_path):
     told = replace(result("iql+hit", [12.34567, np.nan], num_options=6, fraction=0.5), steps=np.array([7, 9]))
     path = result_path(tmp_path, Row("lbf-15x15-4p-3f", "iql+hit", 6), 0.5, "percent_eaten")
     write_result(path, told)
@@ -26,7 +26,7 @@ def test_file_gives_back_what_was_written_to_four_digits(tmp_path):
     assert read.scores.name == "iql+hit-6options"
 
 
-def test_seeds_of_earlier_sessions_are_kept_and_newer_ones_count(tmp_path):
+def test_seeds_of_earlier_sessions_are_kept_and_newer_ones_win(tmp_path):
     earlier, later = result("iql", [1.0, 2.0, 3.0]), result("iql", [20.0, 30.0, 40.0], first=1)
     both = merged([earlier, later], tmp_path)
     assert both.seeds == (0, 1, 2, 3)
@@ -49,7 +49,7 @@ def test_damaged_file_is_refused_by_name(tmp_path):
         read_result(path)
 
 
-def test_each_row_is_told_once_by_its_own_score():
+def test_each_row_has_one_result_by_its_own_score():
     eaten, returned = result("iql", [1.0]), result("iql", [1.0], metric="return")
     alone = result("vdn", [1.0], metric="return")
     assert by_own_score([eaten, returned, alone]) == [eaten, alone]

@@ -1,4 +1,4 @@
-"""Rows: every one is what its command makes."""
+"""Every row has the configuration of its command."""
 
 import pickle
 import shlex
@@ -38,7 +38,7 @@ ROWS = [
 
 @pytest.fixture
 def typed(monkeypatch):
-    """What commands would run, if they did: configuration, run directory and last stage."""
+    """What commands would run: configuration, run directory and last stage."""
     seen = []
     monkeypatch.setattr(config, "make_env", lru_cache(config.make_env))  # most of the time is spent there
 
@@ -57,7 +57,7 @@ def typed(monkeypatch):
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_every_row_is_what_its_command_makes(typed, row):
+def test_every_row_has_the_configuration_of_its_command(typed, row):
     block = Block(row, 5, 5)
     made, out, until = typed(block.commands(Path("runs/here"))[0])
     assert out == Path("runs/here") / block.place
@@ -78,7 +78,7 @@ def test_rows_of_options_take_a_second_command(typed, tmp_path):
 
 
 @pytest.mark.parametrize("row", [OVERCOOKED, Row("lbf-15x15-4p-5f", "iql+hit", 6)], ids=str)
-def test_shorter_rows_are_what_their_commands_make(typed, row):
+def test_shorter_rows_have_the_configuration_of_their_commands(typed, row):
     block = Block(row, 0, 5, fraction=0.1)
     made, out, _ = typed(block.commands()[0])
     assert made == block.config
@@ -125,13 +125,13 @@ def test_wrong_rows_are_refused(make, message):
         make()
 
 
-def test_how_options_are_chosen_matters_only_where_there_are_any():
+def test_exploration_of_options_matters_only_with_options():
     plain, with_options = (Block(Row("grid-5x5-2p", method), 0, 1).settings for method in ("iql", "iql+handmade"))
     assert "choice" not in plain["learning"]["learner"]
     assert "merit_share" in with_options["learning"]["learner"]["choice"]
 
 
-def test_workers_are_sent_fields_alone():
+def test_only_fields_are_pickled():
     block = Block(Row("grid-5x5-2p", "iql"), 0, 1)
     size = len(pickle.dumps(block))
     assert block.config.env.num_agents == 2

@@ -1,4 +1,4 @@
-"""Verdicts by the stated rule: the end and the mean of all evaluations, disjoint in favour and not against."""
+"""Verdicts by the rule: by some measure, intervals are disjoint in favour of the claim, and by none against it."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_measures_are_the_last_evaluation_and_the_mean_of_all():
     assert (end_iqm(scores).value, area_iqm(scores).value) == (72.5, 36.25)
 
 
-def test_who_learns_earlier_is_better_where_the_ends_are_alike():
+def test_with_equal_ends_earlier_learning_is_better():
     early, late = result("iql+hit", SIX), result("iql", SIX)
     early.means[:, 0] = 60.0
     (verdict,) = decide(_claim().comparisons[0], [early, late])

@@ -1,4 +1,4 @@
-"""Runs made once for all tests of the command line."""
+"""Runs that are made once for all tests of the command line."""
 
 import contextlib
 
@@ -14,7 +14,7 @@ OPTIONS = ["--options.learner.steps", "1280", "--options.learner.batch", "8", "-
 
 @pytest.fixture
 def refused(capsys):
-    """The one line that a refused command prints on standard error."""
+    """The line that a refused command prints on standard error."""
 
     def fail(*words):
         with pytest.raises(SystemExit) as stopped:
@@ -29,7 +29,7 @@ def refused(capsys):
 
 @pytest.fixture
 def printed(capsys):
-    """What a command prints on standard output."""
+    """The standard output of a command."""
 
     def succeed(*words):
         capsys.readouterr()

@@ -49,7 +49,7 @@ def test_words_become_fields(words, wanted):
         (["--json=perhaps"], "json must be true or false"),
     ],
 )
-def test_words_without_sense_are_refused(words, message):
+def test_invalid_words_are_refused(words, message):
     with pytest.raises(ConfigError, match=message):
         parse(Toy, words, "toy")
 
@@ -63,7 +63,7 @@ def test_one_place_takes_one_word():
         parse(Single, ["a", "b"], "toy")
 
 
-def test_flags_of_others_take_all_that_follows():
+def test_other_flags_take_all_following_words():
     known, others = divide(Toy, ["a", "--walk.features", "x", "y", "--out", "o"], "toy")
     assert known == Toy(runs=(Path("a"),), out=Path("o"))
     assert [(each.name, each.values, each.typed) for each in others] == [

@@ -39,7 +39,7 @@ def test_names_in_tables_are_those_of_the_code(kind):
     assert keys_of(*TABLES[kind]) == tuple(DICTIONARIES[kind])
 
 
-def test_environments_are_told_with_the_form_of_their_scenarios():
+def test_environments_are_listed_with_the_form_of_their_scenarios():
     assert list(names()["scenarios"]) == list(scenario_names())
     assert names()["environments"]["smax"].endswith("(SMAX, JaxMARL). Scenarios: smax-UNITS")
     assert set(names()["environments"]) == set(FAMILIES.names())

@@ -27,7 +27,7 @@ def run(tmp_path, wanted="on", **variables):
     return subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
 
 
-def test_programs_are_kept_where_the_line_says_and_give_the_same_bits(tmp_path):
+def test_programs_are_kept_at_the_printed_path_and_give_the_same_bits(tmp_path):
     cold = run(tmp_path)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files
@@ -47,7 +47,7 @@ def test_it_can_be_turned_off_or_set_otherwise(variables, tmp_path, monkeypatch)
     assert not (tmp_path / "cooptions").exists()
 
 
-def test_a_place_that_cannot_be_written_is_told_and_done_without(tmp_path):
+def test_an_unwritable_cache_is_reported_and_skipped(tmp_path):
     (tmp_path / "file").touch()
     done = run(tmp_path, COOPTIONS_CACHE=str(tmp_path / "file"))
     assert "compiled programs are not kept" in done.stderr

@@ -1,4 +1,4 @@
-"""Configurations from command lines: `asked_for` is what the commands of a pipeline run."""
+"""Configurations from command lines, by the function `asked_for` that all pipeline commands use."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def test_parts_are_swapped_by_name(joined):
 
 
 @pytest.mark.parametrize("number", ["100000", "100_000", "1e5", "1.0e5"])
-def test_numbers_of_steps_are_written_as_people_do(number):
+def test_numbers_of_steps_may_have_exponents_and_underscores(number):
     assert config_of("quick", "--steps", number).learning.learner.steps == 100_000
     assert config_of("quick", f"--learning.learner.steps={number}") == config_of("quick", "--steps", number)
 
@@ -52,7 +52,7 @@ def test_numbers_of_steps_are_written_as_people_do(number):
         (["--learning.learner.anneal", "false"], False),
     ],
 )
-def test_truths_need_no_value(words, wanted):
+def test_bool_flags_need_no_value(words, wanted):
     assert config_of("quick", *words).learning.learner.anneal is wanted
 
 
@@ -75,12 +75,12 @@ def test_flags_of_a_part_follow_its_name():
         (["--learning.macro", "3"], "unknown flag --learning.macro"),
     ],
 )
-def test_flags_without_sense_are_refused(words, message):
+def test_invalid_flags_are_refused(words, message):
     with pytest.raises(ConfigError, match=message):
         config_of("quick", *words)
 
 
-def test_a_configuration_file_gives_the_same_again(tmp_path):
+def test_a_configuration_file_reproduces_the_configuration(tmp_path):
     config = config_of(
         "grid-5x5-2p", "--method", "mappo+mask", "--laplacian", "exact", "--walk.features", "x", "--seeds", "3"
     )
@@ -108,7 +108,7 @@ learning:
 """
 
 
-def test_a_file_by_hand_names_what_it_sets(tmp_path):
+def test_a_file_may_set_only_some_fields(tmp_path):
     file = tmp_path / "mine.yaml"
     file.write_text(PARTIAL)
     config = config_of("--config", str(file))
@@ -152,7 +152,7 @@ def test_a_file_by_hand_names_what_it_sets(tmp_path):
         ("scenario: grid-5x5-2p", "is of scenario 'grid-5x5-2p', not 'lbf-8x8-2p-2f'"),
     ],
 )
-def test_a_file_without_sense_is_refused_by_name(text, message, tmp_path, monkeypatch):
+def test_an_invalid_file_is_refused_by_name(text, message, tmp_path, monkeypatch):
     (tmp_path / "evil.py").write_text("raise SystemExit('imported')")
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "mine.yaml"
@@ -222,7 +222,7 @@ def test_help_shows_the_parts_that_were_swapped(printed):
     assert "--learning.learner.clip" in printed("train", "quick", "--method", "mappo", "--help-all")
 
 
-def test_what_no_stage_uses_is_refused():
+def test_unused_flags_are_refused():
     with pytest.raises(ConfigError, match="nothing here uses the flags of options"):
         config_of("quick", "--options.epsilon", "0.1", command="walk")
     with pytest.raises(ConfigError, match="nothing here uses the flags of walk"):

@@ -1,4 +1,4 @@
-"""The commands that look at run directories: show, evaluate, compare, figure, repair."""
+"""The commands that read run directories: show, evaluate, compare, figure, repair."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_mistyped_directory_is_refused_and_not_made(command, tmp_path, monkeypatch, refused):
+def test_a_mistyped_directory_is_refused_and_not_created(command, tmp_path, monkeypatch, refused):
     monkeypatch.chdir(tmp_path)
     assert "runs/mistyped" in refused(*COMMANDS[command]("runs/mistyped"))
     assert not list(tmp_path.iterdir())
@@ -40,8 +40,8 @@ def test_what_is_no_run_is_called_by_its_name(command, file, noun, tmp_path, ref
 
 
 @pytest.mark.parametrize("command", ["show", "evaluate", "compare", "figure", "repair"])
-def test_names_are_no_markup(command, learned, printed):
-    """The directory is called `whole [/b]`, which rich would refuse as markup."""
+def test_names_are_not_interpreted_as_markup(command, learned, printed):
+    """The directory is named `whole [/b]`, which is invalid markup for rich."""
     told = printed(*COMMANDS[command](str(learned)))
     assert told.splitlines()[-1].startswith("next: cooptions ")
 
@@ -58,7 +58,7 @@ def test_json_of_a_comparison_has_its_numbers(learned, printed):
 
 
 @pytest.mark.parametrize("command", ["show", "evaluate", "compare"])
-def test_looking_changes_nothing(command, learned, tmp_path, monkeypatch, printed):
+def test_reading_commands_change_nothing(command, learned, tmp_path, monkeypatch, printed):
     monkeypatch.chdir(tmp_path)
     before = {path: path.stat().st_mtime_ns for path in learned.rglob("*")}
     printed(*COMMANDS[command](str(learned)))
@@ -72,14 +72,14 @@ def test_gifs_are_written_by_name(learned, printed):
     assert (learned / "figures/option-e1-seed-0.gif").stat().st_size > 500
 
 
-def test_curves_are_drawn_where_they_are_wanted(learned, tmp_path, printed):
+def test_curves_are_drawn_on_request(learned, tmp_path, printed):
     told = printed("compare", str(learned), "--out", str(tmp_path / "a[/b]"))
     assert f"picture: {tmp_path}/a[/b]/curves.png" in told
 
 
 @pytest.fixture
 def stolen(learned, tmp_path, monkeypatch):
-    """A run that names code as its scenario or as its options, beside a module that leaves a trace if imported."""
+    """A run that names code as its scenario or options, and a module that leaves a trace if it is imported."""
     (tmp_path / "evil.py").write_text(
         "import pathlib\npathlib.Path('imported').touch()\n"
         "from cooptions.envs.grid import Grid\nenv = Grid(5, 5, 2)\n"
@@ -98,7 +98,7 @@ def stolen(learned, tmp_path, monkeypatch):
 
 
 def rewritten(value, field):
-    """Every scenario, or every option set, of a record made to name code."""
+    """Make every scenario or option set of a record name code."""
     if isinstance(value, list):
         return [rewritten(each, field) for each in value]
     if not isinstance(value, dict):

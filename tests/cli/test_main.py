@@ -14,7 +14,7 @@ HEAVY = ("jax", "jaxmarl", "jumanji", "numpy", "equinox", "matplotlib", "scipy",
 
 
 def imported_by(words):
-    """Which heavy packages a command imports."""
+    """The heavy packages that a command imports."""
     code = (
         "import sys\nfrom cooptions.cli.main import main\n"
         f"try: main({words!r})\nexcept SystemExit: pass\n"
@@ -80,7 +80,7 @@ def test_no_command_is_an_error(capsys):
     assert "usage: cooptions" in capsys.readouterr().out
 
 
-def test_version_is_told(printed):
+def test_version_is_printed(printed):
     assert printed("--version").split()[0] == "cooptions"
 
 
@@ -96,7 +96,7 @@ def test_a_stop_while_a_command_is_imported_is_one_line(monkeypatch, capsys):
 
 
 def test_a_stop_that_an_import_turns_into_another_error_is_one_line(monkeypatch, capsys):
-    """An extension module that is being initialised answers an interrupt with an `ImportError`."""
+    """If an extension module is interrupted during its import, it can raise `ImportError` instead."""
 
     def stop(name):
         try:

@@ -1,4 +1,4 @@
-"""The commands that fill a run directory."""
+"""The commands that make the stages of a run directory."""
 
 import json
 import subprocess
@@ -80,7 +80,7 @@ def test_no_episodes_are_refused(walked, refused):
     assert "episodes must be at least 1, not 0" in refused("evaluate", str(walked), "--episodes", "0")
 
 
-def test_where_nothing_was_discovered_no_options_are_trained(walked, refused):
+def test_options_need_a_discovery(walked, refused):
     assert "nothing was discovered here" in refused("options", str(walked))
 
 
@@ -124,8 +124,8 @@ def test_a_command_ends_by_naming_the_next(walked, printed):
     assert told == f"next: cooptions discover --config {walked}/run.yaml --out {walked}"
 
 
-def test_what_is_to_be_learned_is_kept_until_it_is(walked, tmp_path, monkeypatch):
-    """`options` knows only the run directory: what `discover` was told of learning must not be lost."""
+def test_learning_flags_of_discover_are_kept_for_train(walked, tmp_path, monkeypatch):
+    """`options` has only the run directory, so it must preserve the learning flags given to `discover`."""
     from cooptions.cli.existing import _as_to_be_learned
     from cooptions.runs.config import Config, LearningConfig
     from cooptions.runs.recipe import write_recipe

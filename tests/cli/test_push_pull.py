@@ -1,4 +1,4 @@
-"""`cooptions push` and `pull`, with a hub of this machine."""
+"""`cooptions push` and `pull`, with a hub on this machine."""
 
 import shutil
 import subprocess
@@ -19,7 +19,7 @@ def env():
     return co.make_env("grid-5x5-2p")
 
 
-def test_the_option_set_of_a_run_goes_and_comes(hub, learned, env, printed, tmp_path):
+def test_the_option_set_of_a_run_is_pushed_and_pulled(hub, learned, env, printed, tmp_path):
     told = printed("push", str(learned), SET, "--license", "cc0-1.0")
     repository = hub.repositories["someone/options"]
     assert told == f"pushed: {SET}@{repository.head}\nnext: cooptions pull {SET}\n"
@@ -33,7 +33,7 @@ def test_the_option_set_of_a_run_goes_and_comes(hub, learned, env, printed, tmp_
     assert "license: cc0-1.0" in (out / "README.md").read_text()
 
 
-def test_the_team_of_a_run_goes_and_comes(hub, learned, printed, refused, tmp_path, monkeypatch):
+def test_the_team_of_a_run_is_pushed_and_pulled(hub, learned, printed, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert printed("push", str(learned), TEAM, "--team", "--private").startswith(f"pushed: {TEAM}@")
     assert hub.repositories["someone/team"].private
@@ -44,7 +44,7 @@ def test_the_team_of_a_run_goes_and_comes(hub, learned, printed, refused, tmp_pa
     assert again.made_by == mine.made_by
     card = (tmp_path / "team" / "README.md").read_text()
     assert again.made_by["command"] in card
-    assert "holds another team" not in printed("pull", TEAM)  # the same renews it
+    assert "holds another team" not in printed("pull", TEAM)  # the same set updates it
     assert printed("push", "team", "hf://someone/copy").startswith("pushed: hf://someone/copy@")
     assert 'co.load_team("hf://someone/team")' in hub.repositories["someone/copy"].files["README.md"].decode()
     shutil.copytree("team", "spoilt")
@@ -53,7 +53,7 @@ def test_the_team_of_a_run_goes_and_comes(hub, learned, printed, refused, tmp_pa
     assert "someone/spoilt" not in hub.repositories
 
 
-def test_what_is_in_the_way_is_kept(hub, learned, printed, refused, tmp_path):
+def test_existing_files_are_kept(hub, learned, printed, refused, tmp_path):
     printed("push", str(learned), SET)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
@@ -62,7 +62,7 @@ def test_what_is_in_the_way_is_kept(hub, learned, printed, refused, tmp_path):
     assert (tmp_path / "mine" / "thesis.tex").read_text() == "years of work"
 
 
-def test_wrong_words_are_one_line(hub, walked, tmp_path, refused):
+def test_wrong_arguments_are_one_line(hub, walked, tmp_path, refused):
     assert "push: the first argument is a run directory" in refused("push")
     assert "push: the second argument is a name on the hub" in refused("push", str(walked))
     assert "a name on the hub is hf://owner/name" in refused("push", str(walked), "someone/options")
@@ -76,7 +76,7 @@ def test_wrong_words_are_one_line(hub, walked, tmp_path, refused):
 
 @pytest.mark.slow
 def test_a_learner_takes_a_set_by_its_name(hub, learned, refused, tmp_path):
-    """And a run does not go on with another set than it began with."""
+    """A run that resumes keeps the set it began with."""
     main(["push", str(learned), SET])
     words = ["train", "grid-5x5-2p,task=meet", "--method", "iql+hit", "--learning.macro.option-set", SET]
     words += ["--steps", "640", "--learning.evaluations", "1", "--learning.episodes", "1", "--out", f"{tmp_path}/r"]
@@ -94,7 +94,7 @@ def test_a_learner_takes_a_set_by_its_name(hub, learned, refused, tmp_path):
 @pytest.mark.parametrize(
     "words", [["push", "--help"], ["pull", "--help"], ["--help"], ["push", "runs/x", "--sede", "1"]]
 )
-def test_nothing_of_the_hub_is_imported_before_it_is_asked(words):
+def test_the_hubs_package_is_imported_only_when_needed(words):
     code = (
         "import sys\nfrom cooptions.cli.main import main\n"
         f"try: main({words!r})\nexcept SystemExit: pass\n"

@@ -27,14 +27,14 @@ def test_repair_asks_before_it_removes(path, monkeypatch, capsys, answer, left):
     assert [file.stem for file in sorted(path.glob("*.safetensors"))] == left
 
 
-def test_where_nobody_can_be_asked_repair_removes_nothing(path, capsys):
+def test_without_a_terminal_repair_removes_nothing(path, capsys):
     with pytest.raises(SystemExit):
         main(["repair", str(path)])
     assert "give --yes to remove them" in capsys.readouterr().err
     assert (path / "spectrum.safetensors").exists()
 
 
-def test_repair_tells_machines(path, capsys):
+def test_repair_prints_json(path, capsys):
     main(["repair", str(path), "--json"])
     assert json.loads(capsys.readouterr().out)["removed"] == []
     main(["repair", str(path), "--json", "--yes"])

@@ -1,7 +1,7 @@
-"""The paper's foraging in plain numpy: slow to write down, independent of the library, and vectorised over episodes.
+"""The paper's foraging in plain NumPy, independent of the library and vectorised over episodes.
 
-It follows the table of rules in the project's facts. Everything is read off maps of the grid with a border of one
-cell, where the environment compares offsets.
+It follows the table of rules in the project's facts. It reads everything from maps of the grid with a border of one
+cell, whereas the environment compares offsets.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class World:
         return board
 
     def blocked(self):
-        """The cells nobody may enter: walls, agents, and apples that are left."""
+        """The cells that no agent may enter: walls, agents, and remaining apples."""
         board = self.map(self.place, np.ones_like(self.level)) + self.map(self.apple, ~self.eaten)
         board[:, [0, -1]] = board[:, :, [0, -1]] = 1
         return board > 0
@@ -93,7 +93,7 @@ def action_mask(world):
 
 
 def observation(world, max_level=2):
-    """What each agent is told, [game, agent, value]."""
+    """Each agent's observation, [game, agent, value]."""
     num_games, num_agents = world.level.shape
     far, top = world.grid_size - 1, max_level * num_agents
     seen = np.zeros((num_games, num_agents, world.apple.shape[1]), bool)

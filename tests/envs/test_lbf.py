@@ -111,7 +111,7 @@ def stock(env, fov=None):
 
 @pytest.mark.parametrize("scenario", ["lbf-15x15-4p-3f", "lbf-15x15-3p-5f", "lbf-8x8-2p-2f"])
 def test_the_public_rules_equal_jumanjis(scenario):
-    env = make_env(f"{scenario},rules=jumanji,coop=none")  # so that random play eats
+    env = make_env(f"{scenario},rules=jumanji,coop=none")  # so that random play eats apples
     inner = stock(env)
 
     def step(runners, key):
@@ -142,7 +142,7 @@ def test_the_public_rules_equal_jumanjis(scenario):
 
 
 @pytest.mark.parametrize(("fields", "fov"), [({}, 8), ({"sight": 2, "knows_place": False}, 2)])
-def test_own_place_and_apples_are_told_as_jumanji_tells_them(fields, fov):
+def test_own_place_and_apples_are_observed_like_in_jumanji(fields, fov):
     env = Foraging(8, 2, 3, rules="jumanji", **fields)
     inner = stock(env, fov)
 
@@ -219,7 +219,7 @@ def observed(env, agents, levels, apples, apple_levels, eaten=()):
 
 
 def test_observation_of_a_hand_made_state():
-    """By the paper's rules: apples two cells away are seen, and the upper and left edge tell places 0 and 1."""
+    """With the paper's rules: apples two cells away are visible, and positions follow from the upper and left edge."""
     env = Foraging(grid_size=8, num_agents=2, num_apples=2)
     first, second = observed(env, [[0, 1], [4, 3]], [1, 2], [[4, 5], [6, 6]], [3, 3])
     assert first == pytest.approx([-1, 0, 0.5, 0, 4 / 7, 2 / 7, 1, 1, *[0] * 8])
@@ -290,7 +290,7 @@ def test_time_limit_keeps_the_discount():
     assert (float(timestep.discount), bool(timestep.last)) == (1.0, True)
 
 
-def test_rules_are_those_of_the_set_but_for_what_is_given():
+def test_given_rules_replace_those_of_the_set():
     assert make_env("lbf-15x15-4p-3f").applied == RULE_SETS["paper"]
     public = make_env("lbf-15x15-4p-3f,rules=jumanji").task_rules
     assert public == {
@@ -341,12 +341,12 @@ def test_impossible_scenarios_are_refused_with_the_field(scenario, reason, monke
     ],
 )
 def test_fields_given_in_python_are_refused_alike(fields, reason):
-    env = object.__new__(Foraging)  # the tests' type checks would refuse the words before the environment does
+    env = object.__new__(Foraging)  # the type checks of the tests would refuse these values before the environment does
     vars(env).update(vars(Foraging()) | fields)
     with pytest.raises(ConfigError, match=reason):
         env.__post_init__()
 
 
 @pytest.mark.parametrize("scenario", ["lbf-15x15-5p-3f,reach=side,coop=three_lowest", "lbf-15x15-8p-3f"])
-def test_large_teams_that_can_eat_are_let_pass(scenario):
+def test_large_teams_that_can_eat_are_accepted(scenario):
     make_env(scenario)

@@ -1,4 +1,4 @@
-"""Start states of foraging: what the generator promises about places and levels."""
+"""Start states of foraging: the guarantees of the generator about positions and levels."""
 
 import jax
 import numpy as np

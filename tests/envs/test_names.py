@@ -1,4 +1,4 @@
-"""Names of scenarios, as the sources tell them."""
+"""Scenario names, read from the source files."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from cooptions.errors import ConfigError
 
 
 @pytest.mark.parametrize("name", families())
-def test_what_the_source_says_is_what_the_class_has(name):
+def test_source_and_class_agree(name):
     family, kind = families()[name], FAMILIES[name]
     assert (family.pattern, family.form, family.examples) == (kind.pattern, kind.form, kind.examples)
     assert set(family.fields) == {field.name for field in dataclasses.fields(kind)}
@@ -60,7 +60,7 @@ def test_our_own_are_listed_before_those_of_other_libraries():
         ("meeet", "meet"),
     ],
 )
-def test_what_was_meant_is_named_first(scenario, first):
+def test_the_closest_name_is_suggested_first(scenario, first):
     with pytest.raises(ConfigError, match="did you mean") as error:
         family_of(scenario, families(), ("meet", "quick"))
     assert str(error.value).partition("did you mean ")[2].startswith((f"{first},", f"{first}?"))
@@ -76,6 +76,6 @@ def test_what_was_meant_is_named_first(scenario, first):
         ("#", "did you mean"),
     ],
 )
-def test_what_is_wrong_is_said(scenario, message):
+def test_errors_say_what_is_wrong(scenario, message):
     with pytest.raises(ConfigError, match=message):
         family_of(scenario, families())

@@ -1,4 +1,4 @@
-"""Overcooked against JaxMARL's own environment, and by hand."""
+"""Overcooked, compared with JaxMARL's own environment and with hand-made episodes."""
 
 import subprocess
 import sys
@@ -84,7 +84,7 @@ def test_dynamics_are_those_of_jaxmarl(layout):
 
     equal, timestep, features, inner = jax.jit(jax.vmap(walk))(jax.random.split(jax.random.key(0), 8))
     assert equal.all()
-    assert timestep.shaped_reward.any()  # otherwise the comparison of rewards says nothing
+    assert timestep.shaped_reward.any()  # otherwise the comparison of rewards is vacuous
     assert (np.asarray(timestep.last).argmax(axis=1) == 399).all()
     assert (timestep.discount == 1).all()
     in_range(ours, np.asarray(features), np.asarray(inner.agent_pos))
@@ -113,7 +113,7 @@ def test_a_delivery_by_hand(delivery):
 
 def test_features_along_a_delivery(delivery):
     _, features, _ = delivery
-    assert features[-1, 0].tolist() == [3, 2, DOWN, 0]  # before the counter, with empty hands again
+    assert features[-1, 0].tolist() == [3, 2, DOWN, 0]  # in front of the counter, with empty hands
     assert (features[:, 1, :2] == [3, 1]).all()
     held = features[:, 0, 3].astype(int)
     assert held[np.flatnonzero(np.diff(held, prepend=0))].tolist() == [1, 0, 1, 0, 1, 0, 2, 3, 0]

@@ -63,7 +63,7 @@ def test_options_reach_the_fields():
 
 
 def test_a_named_environment_is_made_and_checked_once():
-    """A plan asks for each of a few scenarios some hundred times, and to check one takes half a second."""
+    """A plan makes a few scenarios hundreds of times, and checking one takes half a second."""
     assert make_env("grid-4x4-2p,time_limit=9") is make_env("grid-4x4-2p,time_limit=9")
 
 
@@ -98,7 +98,7 @@ env = Paid(Grid(3, 3, 2), jax.numpy.arange(3.0))
 
 
 def test_environment_that_holds_arrays_is_refused(tmp_path, monkeypatch):
-    """Seeds would learn in a slice of it each."""
+    """Each seed would learn in a slice of it."""
     (tmp_path / "arrays.py").write_text(PAID)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ConfigError, match="'arrays:env' holds 1 arrays"):

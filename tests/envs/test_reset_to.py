@@ -1,4 +1,4 @@
-"""Episodes that begin with the agents where one wants them."""
+"""Episodes that begin with the agents in given states."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ NAMES = ("grid-5x5-2p", "grid-5x5-2p,types=12", "lbf-6x6-2p-1f", "overcooked-cra
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_where_reset_puts_them_it_is_the_same_as_reset(name):
+def test_reset_to_the_states_of_reset_equals_reset(name):
     env = make_env(name)
     state, timestep = env.reset(KEY)
     there = env.reset_to(np.asarray(env.agent_states(state)), KEY)
@@ -33,7 +33,7 @@ def test_where_reset_puts_them_it_is_the_same_as_reset(name):
         ("overcooked-forced_coord", [[2, 3, 1], [1, 0, 3]]),
     ],
 )
-def test_the_agents_are_where_they_are_wanted(name, states):
+def test_the_agents_are_in_the_given_states(name, states):
     env = make_env(name)
     state, timestep = env.reset_to(np.array(states, np.float32), KEY)
     np.testing.assert_array_equal(env.agent_states(state), states)
@@ -42,8 +42,8 @@ def test_the_agents_are_where_they_are_wanted(name, states):
     assert timestep.action_mask.shape == (env.num_agents, env.num_actions)
 
 
-def test_cooks_that_are_moved_leave_no_shadow():
-    """The map holds each cook once, and nothing where they were."""
+def test_moved_cooks_leave_no_copy_on_the_map():
+    """The map has each cook once, and nothing at their former positions."""
     env = make_env("overcooked-cramped_room")
     assert isinstance(env, Overcooked)
     state, _ = env.reset_to(np.array([[1, 2, 3, 0], [3, 1, 0, 0]], np.float32), KEY)
@@ -70,7 +70,7 @@ def test_states_where_no_agent_can_be_are_refused(name, states, message):
         make_env(name).reset_to(np.array(states, np.float32), KEY)
 
 
-def test_an_environment_without_it_says_so():
+def test_an_environment_without_reset_to_raises():
     env = make_env(next(name for name in scenario_names() if name.startswith("probe-")))
     with pytest.raises(ConfigError, match="cannot begin from given states of its agents: define `reset_to`"):
         env.reset_to(np.zeros((env.num_agents, len(env.features)), np.float32), KEY)

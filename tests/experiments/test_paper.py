@@ -1,4 +1,4 @@
-"""The paper as a campaign: what it claims, and that its pages say what its results say."""
+"""The paper as a campaign: its claims, and pages that match its results."""
 
 import time
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_claims_are_the_papers():
     assert _claim("few-foraging").left == ("iql+iaro-2options", "iql+hit-2options")
 
 
-def test_the_letter_has_the_papers_target_interval():
+def test_the_literal_rows_have_the_papers_target_interval():
     learners = {row.label: row.config.learning.learner for row in PAPER.wanted if row.place.startswith("overcooked")}
     assert {learners[label].target_interval for label in ("iql@letter", "iql+hit@letter")} == {100}
     assert {learners[label].target_interval for label in ("iql", "iql+hit")} == {10}
@@ -83,7 +83,7 @@ def test_no_verdict_uses_scores_of_foraging_with_full_sight():
 
 
 @pytest.mark.parametrize("path", PAPER.pages, ids=str)
-def test_pages_are_what_the_results_say(path):
+def test_pages_match_the_results(path):
     page = ROOT / path
     parts = page_of(Evidence.read(PAPER, RESULTS), RESULTS)
     made = with_parts(page.read_text(), lambda name: parts.part(name, page.parent))

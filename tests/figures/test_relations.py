@@ -52,7 +52,7 @@ OPTIONS = [
     ],
 )
 def test_runs_on_any_kind_of_features_end_in_their_pictures(command, scenario, tmp_path, monkeypatch):
-    """Continuous features, a single one, categorical ones."""
+    """Continuous features, a single feature, categorical features."""
     (tmp_path / "my_figure_env.py").write_text(MPE)
     monkeypatch.syspath_prepend(tmp_path)
     extra = OPTIONS if command == "run" else []

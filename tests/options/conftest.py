@@ -1,4 +1,4 @@
-"""A tiny option set: untrained networks are enough to be kept, shown and refused."""
+"""A tiny option set with untrained networks, which suffice for storage and display."""
 
 import jax
 import pytest

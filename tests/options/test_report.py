@@ -1,4 +1,4 @@
-"""What is said of options whose effect is known."""
+"""Reports of options with known effects."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ KEY = jax.random.key(0)
 
 
 class Known(AbstractOptions):
-    """`up` walks to x = 0 and ends there, `stay` never ends, `none` ends at once."""
+    """`up` walks to x = 0 and terminates there, `stay` never terminates, `none` terminates at once."""
 
     epsilon = 0.0
 
@@ -54,7 +54,7 @@ def reports(tiny_env, tiny_starts):
 
 
 def _placed(tiny_starts, position):
-    """The starts, with both agents elsewhere."""
+    """The starts with other positions of both agents."""
     everywhere = jnp.broadcast_to(jnp.array(position), tiny_starts.state.position.shape)
     return eqx.tree_at(lambda runners: runners.state.position, tiny_starts, everywhere)
 
@@ -72,9 +72,9 @@ def test_effects_lengths_and_ends_are_exact(reports, tiny_starts):
     assert up.mean_length == pytest.approx(steps.mean())
     assert up.length_quartiles == tuple(np.percentile(steps, (25, 50, 75)))
     assert up.num_starts == 64
-    assert up.share_terminated == (steps < 4).mean()  # those that end at the limit do not end before it
+    assert up.share_terminated == (steps < 4).mean()  # ending at the step limit does not count as terminating
     assert 0 < up.share_terminated < 1
-    assert up.mean_gain == pytest.approx(x.sum(axis=1).mean() / 2)  # it descends e1, so what e1 loses is gained
+    assert up.mean_gain == pytest.approx(x.sum(axis=1).mean() / 2)  # it descends e1, so a decrease of e1 is its gain
     assert (stay.mean_length, stay.share_terminated) == (4.0, 0.0)
     assert (none.mean_length, none.share_terminated) == (0.0, 1.0)
     assert none.mean_gain == 0
@@ -82,7 +82,7 @@ def test_effects_lengths_and_ends_are_exact(reports, tiny_starts):
     assert stay.mean_gain is None
 
 
-def test_where_nobody_differs_there_is_no_ratio(tiny_env, tiny_starts):
+def test_without_differences_there_is_no_ratio(tiny_env, tiny_starts):
     """All starts have both agents in one cell."""
     alike = _placed(tiny_starts, [[3, 2], [3, 2]])
     up = report_options(tiny_env, Known(), alike, key=KEY)[0]
@@ -102,7 +102,7 @@ def test_random_play_takes_as_many_steps_from_the_same_starts(tiny_env, tiny_sta
     assert random.high < 0.95  # from opposite ends, any step along y brings them nearer
 
 
-def test_intervals_hold_the_truth_about_as_often_as_they_say():
+def test_intervals_have_about_their_nominal_coverage():
     rng = np.random.default_rng(0)
     held = 0
     for _ in range(60):
@@ -123,11 +123,11 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
         ({"x": 1.1, "y": 0.9}, "leaves x and y"),
     ],
 )
-def test_description_says_what_the_numbers_say(tiny_reports, ratios, words):
+def test_the_description_follows_from_the_numbers(tiny_reports, ratios, words):
     assert _described(tiny_reports[0], {name: (ratio, 1.0) for name, ratio in ratios.items()}) == words
 
 
-def test_what_random_play_does_as_well_is_not_the_options_doing(tiny_reports):
+def test_effects_of_random_play_are_not_the_options(tiny_reports):
     for ratio in (0.2, 1.0, 2.0):
         assert _described(tiny_reports[0], {"x": (ratio, ratio)}) == "leaves x"
     assert _described(tiny_reports[0], {"x": (1.0, 2.0), "y": (1.0, 0.5)}) == "leaves x and y"

@@ -1,4 +1,4 @@
-"""What option policies see: the same in training and in execution, and nothing of the task."""
+"""The views of option policies are the same in training and execution, and independent of the task."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def test_relations_of_every_kind_of_feature_and_type():
     np.testing.assert_allclose(seen.reshape(2, 2, 7), [first, second], atol=1e-6)
 
 
-def test_relations_tell_all_joint_states_apart():
+def test_relations_distinguish_all_joint_states():
     env = Grid(3, 2, 3)
     cells = np.argwhere(env.free)
     joint = cells[np.stack(np.meshgrid(*[np.arange(6)] * 3), -1).reshape(-1, 3)]
@@ -41,7 +41,7 @@ def test_relations_tell_all_joint_states_apart():
 
 @pytest.mark.parametrize("scenario", ["lbf-8x8-2p-2f", "overcooked-cramped_room"])
 @pytest.mark.parametrize("sight", ["relation", "observation"])
-def test_training_shows_what_execution_shows(scenario, sight):
+def test_training_and_execution_have_the_same_view(scenario, sight):
     env = make_env(scenario)
     config = OptionsConfig(sight=sight, num_starts=16, start_steps=3)
     functions = jax.tree_util.Partial(lambda states: jnp.abs(states[0] - states[1]))

@@ -1,4 +1,4 @@
-"""One set, trained where there are agents alone, does the same in every task on the same grid."""
+"""A set trained in an empty grid behaves the same in every task on the same grid."""
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,7 @@ HOME = "grid-5x5-2p"
 
 
 def nearness(agent_states):
-    """How near two agents are to each other, in x and in y together."""
+    """The negative distance of two agents, summed over x and y."""
     return -jnp.abs(agent_states[0] - agent_states[1]).sum(keepdims=True)
 
 
@@ -61,7 +61,7 @@ def followed_in(scenario, path, begun=None):
     return env, follow_all(env, options, begun, key=jax.random.key(6))
 
 
-def test_meeting_sees_the_same_roll_outs_as_the_empty_grid(saved):
+def test_roll_outs_in_meeting_equal_those_in_the_empty_grid(saved):
     """From the same states with the same random numbers; agents that spread do not meet on the way."""
     begun = collect_starts(make_env(HOME), 256, 5, key=jax.random.key(5))
     home, met = (followed_in(scenario, saved, begun)[1] for scenario in (HOME, f"{HOME},task=meet"))
@@ -74,7 +74,7 @@ def test_meeting_sees_the_same_roll_outs_as_the_empty_grid(saved):
 @pytest.mark.parametrize(
     "scenario", [HOME, f"{HOME},task=meet", "lbf-5x5-2p-1f", "lbf-2s-5x5-2p-1f", "lbf-5x5-2p-1f,rules=jumanji"]
 )
-def test_gathering_and_spreading_do_what_they_say_everywhere(scenario, saved):
+def test_gathering_and_spreading_work_in_every_task(scenario, saved):
     env, followed = followed_in(scenario, saved)
     apart = spreads(env.features, env.agent_features, followed.agent_states).sum(axis=-1)
     start, (gather, spread) = apart[0, :, 0].mean(), apart[:, :, -1].mean(axis=1)

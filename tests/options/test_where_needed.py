@@ -1,4 +1,4 @@
-"""What is rarely needed is worked out where it is, and nowhere else."""
+"""An expensive function is evaluated only for the entries that need it."""
 
 import jax
 import jax.numpy as jnp
@@ -24,14 +24,14 @@ def inputs(*front: int):
 
 
 @pytest.mark.parametrize("num", [0, 1, CHUNK, CHUNK + 1, SIZE])
-def test_a_batch_has_the_answers_that_were_needed(num):
+def test_needed_entries_of_a_batch_are_evaluated(num):
     matrix, vectors = inputs()
     needed = jax.random.permutation(jax.random.key(1), jnp.arange(SIZE) < num)
     answers = jax.jit(jax.vmap(lambda needed, vector: where_needed(product, matrix, needed, vector)))(needed, vectors)
     np.testing.assert_allclose(answers, jax.vmap(plain, (None, 0, 0))(matrix, needed, vectors), rtol=1e-5, atol=1e-6)
 
 
-def test_seeds_around_a_batch_have_their_own():
+def test_an_outer_axis_has_its_own_shared_value():
     matrices, vectors = inputs(5)
     needed = jax.random.uniform(jax.random.key(1), (5, SIZE)) < jnp.linspace(0, 1, 5)[:, None]
 
@@ -42,14 +42,14 @@ def test_seeds_around_a_batch_have_their_own():
     np.testing.assert_allclose(jax.jit(jax.vmap(of_seed))(matrices, needed, vectors), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_members_that_share_nothing_are_worked_out_side_by_side():
+def test_members_without_a_shared_value_are_vmapped():
     matrices, vectors = inputs(5)
     needed = jnp.arange(5) % 2 == 0
     answers = jax.vmap(lambda *args: where_needed(product, *args))(matrices, needed, vectors[:, 0])
     np.testing.assert_allclose(answers, jax.vmap(plain)(matrices, needed, vectors[:, 0]), rtol=1e-5, atol=1e-6)
 
 
-def test_what_all_entries_have_in_common_may_have_no_axis():
+def test_arguments_without_a_batch_axis_are_allowed():
     matrix, vectors = inputs()
     needed = jnp.arange(SIZE) % 3 == 0
     answers = jax.vmap(lambda needed: where_needed(product, matrix, needed, vectors[0]))(needed)
@@ -57,7 +57,7 @@ def test_what_all_entries_have_in_common_may_have_no_axis():
 
 
 @pytest.mark.parametrize(("num", "expected"), [(0, 0), (CHUNK, CHUNK), (CHUNK + 1, 2 * CHUNK)])
-def test_the_others_cost_nothing(num, expected):
+def test_other_entries_are_not_evaluated(num, expected):
     calls = []
 
     def counted(_, number):
@@ -68,7 +68,7 @@ def test_the_others_cost_nothing(num, expected):
     assert len(calls) == expected
 
 
-def test_on_a_gpu_all_are_worked_out(monkeypatch):
+def test_on_a_gpu_all_entries_are_evaluated(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     matrix, vectors = inputs()
     needed = jnp.arange(SIZE) % 3 == 0

@@ -20,7 +20,7 @@ def scores_of(name, scenario="lbf-8x8-2p-2f", *, shape=(4, 3, 5), level=0.5):
 
 
 def drawn(figure) -> list[Any]:
-    """What the figure needs to be on paper: it must render without a warning, as PDF with its letters as text."""
+    """Render a figure as PDF, which must raise no warning and keep its letters as text."""
     content = io.BytesIO()
     figure.savefig(content, format="pdf")
     assert b"/Type /Font" in content.getvalue()

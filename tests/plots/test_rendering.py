@@ -1,4 +1,4 @@
-"""Pictures of states show what is there, and animations can be read again."""
+"""Pictures show the content of states, and animations can be read again."""
 
 import jax
 import jax.numpy as jnp
@@ -38,12 +38,12 @@ def middle(pixels):
 
 
 def has(pixels, colour):
-    """Whether some pixel is purely of this colour."""
+    """Whether any pixel has exactly this colour."""
     return bool((pixels == np.array(colour, np.uint8)).all(axis=-1).any())
 
 
 def blank(env, num):
-    """`num` states of an environment with nothing but zeros: nothing need be compiled to draw them."""
+    """`num` states of zeros, which can be drawn without compiling anything."""
     state, _ = jax.eval_shape(env.reset, jax.random.key(0))
 
     def zeros(leaf):
@@ -55,7 +55,7 @@ def blank(env, num):
 
 @pytest.fixture
 def kitchens():
-    """A pot that is empty, holds two onions, cooks, and is ready; then the first cook holds the soup."""
+    """A pot that is empty, has two onions, cooks, and is ready; then the first cook holds the soup."""
     env = Overcooked("cramped_room")
     states = blank(env, 5)
     inner = states.inner
@@ -137,7 +137,7 @@ def test_foraging_shows_from_where_an_apple_is_loaded(reach, corner, side):
 
 @pytest.mark.parametrize(("place", "top", "bottom", "left", "right"), [([3, 3], 1, 5, 1, 5), ([0, 6], 0, 2, 4, 7)])
 def test_foraging_frames_what_an_agent_sees(place, top, bottom, left, right):
-    """Sight 2 is framed, up to the grid's edge; of full sight nothing is drawn."""
+    """A sight of 2 is framed, up to the grid's edge. Full sight has no frame."""
     near, far = (make_env(f"lbf-{sight}s-8x8-1p-1f") for sight in (2, 8))
     framed, plain = (frames(env, foraging_states(env, [place], [[6, 2]]))[0] for env in (near, far))
     cells = [(row, column) for row in range(8) for column in range(8)]
@@ -267,7 +267,7 @@ def test_axes_of_an_adapter_turn_the_picture():
     assert (ground.row, ground.column) == (1, 0)
 
 
-def test_what_is_dead_is_no_landmark():
+def test_dead_units_are_not_drawn():
     env = make_env("smax-3m")
     states = blank(env, 2)
     states.inner.state.unit_positions[:, 3:] = [[8.0, 4.0], [8.0, 16.0], [8.0, 28.0]]

@@ -1,4 +1,4 @@
-"""The roll-out figure draws every move once, where it was made."""
+"""The roll-out figure draws every move once, at its position."""
 
 import dataclasses
 import io
@@ -26,7 +26,7 @@ def saved(canvas: Figure) -> int:
 
 
 def walk(env, steps=6, *, length=4, fermat=True):
-    """The first agent walks along the first feature, the others stand still; states after `length` are padding."""
+    """The first agent moves along the first feature, the others stand still. States after `length` are padding."""
     states = np.zeros((steps + 1, env.num_agents, len(env.features)), np.float32)
     states[:, 0, 0] = 1 + np.minimum(np.arange(steps + 1) // 2, 2)
     states[length + 1 :] = 9.0
@@ -76,7 +76,7 @@ def test_start_final_and_fermat_circles():
     assert len(circles(ax)) == len(circles(bare)) + len(fermat)
 
 
-def test_kitchens_lie_as_they_are():
+def test_kitchens_have_the_right_orientation():
     env = make_env("overcooked-counter_circuit")
     canvas = plot_rollouts(env, [[walk(env)]], ["a"])
     arrow = quivers(canvas.axes[0])[0]
@@ -118,7 +118,7 @@ def test_without_two_coordinates_features_over_time(scenario):
     [("grid-5x6-2p,map=door", (5, 6)), ("overcooked-counter_circuit", (8, 5)), ("probe-truncated", (6, 1))],
 )
 def test_cards(scenario, shape):
-    """Maps come over the first two features, and are laid as the floor lies."""
+    """Maps are over the first two features, and drawn in the orientation of the floor."""
     env = make_env(scenario)
     values = np.arange(np.prod(shape), dtype=float).reshape(shape)
     panel = walk(env)
@@ -137,7 +137,7 @@ def test_map_of_a_kitchen_is_turned_and_walls_are_left_out():
     assert np.ma.getmaskarray(shown)[0].all(), "counters"
 
 
-def test_errors_name_what_to_mend():
+def test_errors_name_what_to_fix():
     env = make_env("grid-5x6-2p")
     panel = walk(env)
     with pytest.raises(ConfigError, match="column_titles"):

@@ -1,4 +1,4 @@
-"""What does not fit into memory is refused in one line, before anything is made or compiled."""
+"""Runs that do not fit into memory are refused with one line, before anything is made or compiled."""
 
 import re
 from dataclasses import replace
@@ -33,7 +33,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("named", "fields"), CASES.items(), ids=CASES)
-def test_what_does_not_fit_is_refused_with_what_to_make_smaller(named, fields, tmp_path, monkeypatch):
+def test_runs_that_do_not_fit_are_refused_with_what_to_make_smaller(named, fields, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "host_bytes", lambda: 10**9)
     monkeypatch.setattr(chunks, "init_seeds", None)  # nothing is compiled
     with pytest.raises(ConfigError) as refused, Run.open(replace(SMALL, **fields), tmp_path / "run", "options"):
@@ -44,7 +44,7 @@ def test_what_does_not_fit_is_refused_with_what_to_make_smaller(named, fields, t
     assert not (tmp_path / "run").exists()
 
 
-def test_a_stage_that_is_made_is_asked_for_nothing(monkeypatch):
+def test_finished_stages_need_no_memory(monkeypatch):
     monkeypatch.setattr(memory, "host_bytes", lambda: 10**9)
     require_possible(replace(SMALL, representation=Hit(batch=10**6)), {"spectrum"}, None)
 

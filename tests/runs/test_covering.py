@@ -66,7 +66,7 @@ def test_every_cycle_adds_an_option_upwards_and_one_downwards(cycles):
         assert not np.array_equal(after[2:], before)
 
 
-def test_first_walk_has_no_options_and_second_is_led_by_them(cycles, walks):
+def test_only_later_walks_have_options(cycles, walks):
     plain, led = walks
     assert plain.votes is None
     assert (cycles[0].coverage.led, plain.states.shape) == (0.0, led.states.shape)
@@ -74,7 +74,7 @@ def test_first_walk_has_no_options_and_second_is_led_by_them(cycles, walks):
     assert set(np.unique(led.votes)) == {-1, 0, 1}
 
 
-def test_whoever_is_led_does_what_the_option_says(cycles, walks):
+def test_agents_follow_the_active_option(cycles, walks):
     env, options, led = SMALL.env, cycles[0].options, walks[1]
     assert isinstance(env, Grid)
 
@@ -96,7 +96,7 @@ def test_votes_are_those_of_the_whole_team(walks):
     assert (votes == votes[..., :1]).all()
 
 
-def test_team_draws_together_at_the_given_rate_and_every_option_alike(cycles):
+def test_the_team_draws_options_together_and_uniformly(cycles):
     env = MacroEnv(SMALL.env, cycles[1].options)
 
     @jax.jit
@@ -125,7 +125,7 @@ def test_cycles_are_compared_on_common_states(cycles, walks, directory):
     assert summary["coverage"][1]["led"] == cycles[1].coverage.led
 
 
-def test_finished_cycles_are_not_made_again(cycles, directory):
+def test_finished_cycles_are_not_run_again(cycles, directory):
     made = [RunDirectory(directory / f"cycle-{number}").manifest for number in (1, 2)]
     again = ceo_cycles(SMALL, TWICE, directory, Progress.silent())
     assert [RunDirectory(directory / f"cycle-{number}").manifest for number in (1, 2)] == made

@@ -35,7 +35,7 @@ def test_stage_is_made_once_and_restored_after(tmp_path):
     assert {"command", "date", "device", "versions", "commit"} <= set(entry["made_by"])
 
 
-def test_another_configuration_is_refused_with_the_field(tmp_path):
+def test_another_configuration_is_refused_and_the_field_is_named(tmp_path):
     with open_run(tmp_path / "run", {"a": {"walk": {"steps": 5, "envs": 1}}}) as run:
         run.save("a", TREE, seconds=0.0)
     with (
@@ -47,8 +47,8 @@ def test_another_configuration_is_refused_with_the_field(tmp_path):
         pass  # the same, and a further stage
 
 
-def test_where_nothing_was_made_another_configuration_is_welcome(tmp_path):
-    """Who was refused for a mistyped flag tries again in the same place."""
+def test_without_artefacts_another_configuration_is_accepted(tmp_path):
+    """A user whose flag was refused can try again in the same directory."""
     for steps in (5, 6):
         with open_run(tmp_path, {"a": {"steps": steps}}) as run:
             assert run.configs == {"a": {"steps": steps}}
@@ -57,7 +57,7 @@ def test_where_nothing_was_made_another_configuration_is_welcome(tmp_path):
 
 
 @pytest.mark.parametrize("trace", ["checkpoints/a", "metrics/a.jsonl", "cycle-1"])
-def test_what_was_begun_keeps_its_configuration(tmp_path, trace):
+def test_unfinished_stages_keep_their_configuration(tmp_path, trace):
     with open_run(tmp_path, {"a": {"steps": 5}}) as run:
         run.file(trace).mkdir(parents=True)
     with pytest.raises(ArtifactError, match="steps is 5 there, 6 now"), open_run(tmp_path, {"a": {"steps": 6}}):
@@ -81,7 +81,7 @@ def test_damaged_artefact_is_refused_by_name(tmp_path, damage):
             run.load("a")
 
 
-def test_every_single_bit_counts(tmp_path):
+def test_every_flipped_bit_is_refused(tmp_path):
     with open_run(tmp_path / "run", {"a": {}}) as run:
         run.save("a", TREE, seconds=0.0)
         path = run.file("a.safetensors")
@@ -144,7 +144,7 @@ with open_run(Path(sys.argv[1]), {"a": {}, "b": {}}) as run:
 
 
 def test_full_disk_loses_nothing(tmp_path):
-    """A limit on file size stands in for a full disk: the same write fails with an error of the system."""
+    """A limit on file size simulates a full disk: the same write fails with a system error."""
     printed = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(tmp_path / "run")], capture_output=True, text=True, check=True
     ).stdout
@@ -155,13 +155,13 @@ def test_full_disk_loses_nothing(tmp_path):
     assert not [path for path in (tmp_path / "run").iterdir() if "partial" in path.name]
 
 
-def test_place_that_is_no_directory_is_refused(tmp_path):
+def test_a_path_that_is_no_directory_is_refused(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ArtifactError, match="cannot be used"), open_run(tmp_path / "file", {}):
         pass
 
 
-def test_write_is_whole_or_not_at_all(tmp_path, monkeypatch):
+def test_writes_are_atomic(tmp_path, monkeypatch):
     path = tmp_path / "file"
     write_bytes(path, b"old")
 
@@ -250,7 +250,7 @@ def test_sealed_files_are_refused_by_name_where_they_changed(tmp_path, file, dam
 
 
 @pytest.mark.parametrize("record", ["config.json", "manifest.json"])
-def test_every_bit_of_a_record_counts(tmp_path, record):
+def test_every_flipped_bit_of_a_record_is_refused(tmp_path, record):
     _finished(tmp_path)
     content = (tmp_path / record).read_bytes()
     for bit in np.random.default_rng(0).integers(0, 8 * len(content), 200).tolist():
@@ -281,14 +281,14 @@ def test_a_changed_configuration_is_refused_with_its_field(tmp_path):
         (b"[" * 100_000, "config.json: damaged"),
     ],
 )
-def test_json_that_is_no_standard_is_refused(tmp_path, content, named):
+def test_nonstandard_json_is_refused(tmp_path, content, named):
     (tmp_path / "config.json").write_bytes(content)
     with pytest.raises(ArtifactError, match=named):
         read_run(tmp_path)
 
 
 @pytest.mark.parametrize("record", ["config.json", "manifest.json"])
-def test_a_missing_record_is_named_and_nothing_is_made_anew(tmp_path, record):
+def test_a_missing_record_is_named_and_nothing_is_made_again(tmp_path, record):
     _finished(tmp_path)
     (tmp_path / record).unlink()
     with pytest.raises(ArtifactError, match=f"{record}: is missing, though"), open_run(tmp_path, {"a": {"rate": 0.05}}):
@@ -298,7 +298,7 @@ def test_a_missing_record_is_named_and_nothing_is_made_anew(tmp_path, record):
     assert not (tmp_path / record).exists()
 
 
-def test_an_artefact_without_an_entry_is_made_again_and_that_is_said(tmp_path):
+def test_an_artefact_without_an_entry_is_made_again_with_a_warning(tmp_path):
     told = []
     with open_run(tmp_path, {"a": {}}, told.append) as run:
         write_bytes(run.file("a.safetensors"), b"cut off before its entry was written")
@@ -334,7 +334,7 @@ def test_a_run_without_its_configuration_is_to_be_repaired_and_not_made(tmp_path
         read_run(tmp_path / "run")
 
 
-def test_reading_what_is_no_run_makes_no_directory(tmp_path):
+def test_reading_a_missing_run_creates_no_directory(tmp_path):
     with pytest.raises(ArtifactError, match="no run was made here"):
         read_run(tmp_path / "mistyped")
     assert not (tmp_path / "mistyped").exists()
@@ -353,7 +353,7 @@ def test_damaged_disposable_files_are_ignored(tmp_path, content):
     assert all("damaged; it is ignored" in line for line in told)
 
 
-def test_what_a_dead_process_left_half_written_is_removed(tmp_path):
+def test_partial_files_of_a_dead_process_are_removed(tmp_path):
     left = [tmp_path / ".a.safetensors.999.partial", tmp_path / "checkpoints/a/.30.safetensors.999.partial"]
     for path in left:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -373,8 +373,8 @@ BAD_ENTRIES = {
 
 
 @pytest.mark.parametrize("bad", BAD_ENTRIES)
-def test_a_manifest_that_nobody_writes_is_refused(bad, tmp_path):
-    """Its check fits: whoever means harm can compute it."""
+def test_an_invalid_manifest_is_refused(bad, tmp_path):
+    """Its checksum matches, because an attacker can compute it."""
     change, message = BAD_ENTRIES[bad]
     with open_run(tmp_path, {"a": {"x": 1}}) as run:
         run.save("a", TREE, seconds=0.0)

@@ -1,4 +1,4 @@
-"""What a run learned: scores on disk, comparisons, fresh episodes, through the command line."""
+"""The results of a run through the command line: score files, comparisons, and new evaluations."""
 
 import json
 import re
@@ -31,7 +31,7 @@ TRAIN = ["train", "lbf-5x5-2p-1f", "--method", "iql+handmade", "--seeds", "2", *
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """IQL with hand-made options on a tiny foraging task."""
+    """A run of IQL with hand-made options on a tiny foraging task."""
     path = tmp_path_factory.mktemp("runs") / "run"
     main([*TRAIN, str(path)])
     return path
@@ -87,7 +87,7 @@ def test_wrong_comparisons_say_what_to_do(run, arguments, message, capsys):
 
 @pytest.fixture
 def earlier(run, tmp_path):
-    """A run of the same scenario's name, made when it stood for the public rules."""
+    """A run from an earlier version, in which the same scenario name meant the public rules."""
     path = shutil.copytree(run, tmp_path / "earlier")
     configs, manifest = read_record(path / "config.json"), read_record(path / "manifest.json")
     env = {"grid_size": 5, "num_agents": 2, "num_apples": 1, "sight": 0, "coop": "three_lowest", "time_limit": 100}
@@ -112,8 +112,8 @@ def test_runs_by_other_rules_are_refused_with_the_difference(run, earlier, comma
     assert reason in "".join(capsys.readouterr().err.splitlines())
 
 
-def test_final_policies_play_fresh_episodes(run, capsys):
-    """After as many steps as they were trained for, which may be fewer than was asked for."""
+def test_final_policies_are_evaluated_on_new_episodes(run, capsys):
+    """They have the number of steps they were trained for, which may be less than requested."""
     main(["evaluate", str(run), "--episodes", "20"])
     told = capsys.readouterr().out
     assert "percent_eaten" in told
@@ -158,7 +158,7 @@ def test_finished_training_is_not_repeated(run):
     assert (run / "learning.safetensors").stat().st_mtime_ns == before
 
 
-def test_method_of_discovery_alone_is_no_way_to_learn(tmp_path, capsys):
+def test_a_method_of_discovery_is_not_a_method_of_learning(tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["train", "lbf-5x5-2p-1f", "--method", "hit", "--out", str(tmp_path)])
     assert (

@@ -1,4 +1,4 @@
-"""Numbers without sense are refused in one line that names the field, before anything is made."""
+"""Invalid numbers are refused with one line that names the field, before anything is made."""
 
 from dataclasses import replace
 
@@ -92,12 +92,12 @@ def test_a_bad_number_is_refused_with_its_field(kind, fields):
         ({"learning": LearningConfig(macro=MacroConfig(num_options=1000))}, "macro.num_options must be at most 20"),
     ],
 )
-def test_a_run_without_sense_is_refused(fields, named):
+def test_an_invalid_run_is_refused(fields, named):
     with pytest.raises(ConfigError, match=named):
         Config("grid-5x5-2p", **fields)
 
 
-def test_the_last_seed_there_is_has_a_key():
+def test_the_largest_seed_has_a_key():
     assert len(Config("grid-5x5-2p", seed=2**32 - 1).keys("walk")) == 1
 
 
@@ -106,6 +106,6 @@ def test_a_team_of_one_discovers_nothing():
         _ = Config("lbf-5x5-1p-1f").discovery
 
 
-def test_options_from_elsewhere_may_be_any_number():
+def test_other_option_sources_may_have_any_number():
     learning = LearningConfig(macro=MacroConfig(num_options=1000, option_set="handmade"))
     assert replace(Config("grid-5x5-2p"), learning=learning)

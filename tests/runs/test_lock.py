@@ -22,13 +22,13 @@ def test_a_lock_names_its_holder_and_is_empty_afterwards(tmp_path):
     assert (tmp_path / "lock").read_text() == ""
 
 
-def test_who_is_interrupted_leaves_an_empty_lock(tmp_path):
+def test_an_interrupted_process_leaves_an_empty_lock(tmp_path):
     with pytest.raises(Interrupted), hold(tmp_path / "lock", print):
         raise Interrupted("stopped")
     assert (tmp_path / "lock").read_text() == ""
 
 
-def test_a_lock_of_a_dead_process_is_taken_over_and_that_is_said(tmp_path):
+def test_the_lock_of_a_dead_process_is_taken_over_with_a_warning(tmp_path):
     process = multiprocessing.get_context("spawn").Process(target=_die, args=(tmp_path / "lock",))
     process.start()
     process.join()
@@ -41,7 +41,7 @@ def test_a_lock_of_a_dead_process_is_taken_over_and_that_is_said(tmp_path):
 
 
 @pytest.mark.parametrize("left", ["process 7 on elsewhere", "process 7", "\x1b]0;title\x07", "x" * 10_000])
-def test_a_lock_left_elsewhere_is_free_where_the_file_system_says_so(tmp_path, left):
+def test_a_lock_of_another_machine_is_free_if_the_file_system_says_so(tmp_path, left):
     (tmp_path / "lock").write_text(left)
     told = []
     with hold(tmp_path / "lock", told.append):
@@ -58,7 +58,7 @@ def test_a_lock_left_elsewhere_is_free_where_the_file_system_says_so(tmp_path, l
         ("", True),
     ],
 )
-def test_where_there_are_no_locks_the_name_decides(tmp_path, monkeypatch, left, free):
+def test_without_file_locks_the_name_decides(tmp_path, monkeypatch, left, free):
     monkeypatch.setattr(lock, "_take", lambda descriptor: None)
     (tmp_path / "lock").write_text(left)
     if free:
@@ -83,7 +83,7 @@ def test_a_link_is_not_followed(tmp_path):
     assert (tmp_path / "precious").read_text() == "precious"
 
 
-def test_what_is_no_file_is_refused(tmp_path):
+def test_special_files_are_refused(tmp_path):
     os.mkfifo(tmp_path / "lock")
     with pytest.raises(ArtifactError, match="no regular file"), hold(tmp_path / "lock", print):
         pass

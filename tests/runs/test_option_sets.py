@@ -55,7 +55,7 @@ def test_reports_are_of_the_eigenfunctions_of_their_own_seed(run):
     assert reported == pytest.approx(exact.tolist())
 
 
-def test_the_option_of_a_name_is_followed():
+def test_options_are_followed_by_name():
     config = preset("grid-4x4-2p")
     options = handmade_options(config.env, ("spread", "gather"))
     gathered = follow_named(config, options, "gather", seed=0).agent_states[-1]
@@ -85,7 +85,7 @@ def test_trained_options_are_not_trained_again(run):
 
 @pytest.fixture
 def lose(run, monkeypatch):
-    """Make weights of the trained options NaN, by [seed, option], wherever they are read."""
+    """Set weights of the trained options to NaN, by [seed, option], wherever they are read."""
     with Run.reopen(run) as opened:
         trained = opened.options
 

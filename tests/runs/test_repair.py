@@ -15,7 +15,7 @@ STAGES = ("walk", "representation", "spectrum")
 
 @pytest.fixture
 def path(tmp_path):
-    """A run of which three stages are finished and one was begun."""
+    """A run with three finished stages and one unfinished stage."""
     with open_run(tmp_path, {name: {"rate": 0.5} for name in (*STAGES, "options")}) as run:
         for name in STAGES:
             if name != "walk":
@@ -55,7 +55,7 @@ def test_a_whole_run_is_sound_and_nothing_is_removed(path):
     assert {file: file.read_bytes() for file in path.rglob("*") if file.is_file()} == before
 
 
-def test_a_damaged_artefact_takes_those_after_it_along_and_no_other(path):
+def test_a_damaged_artefact_is_removed_with_later_ones_only(path):
     _flip(path / "representation.safetensors")
     findings = inspect(path)
     assert [(each.file, each.state) for each in unsound(findings)] == [("representation.safetensors", "damaged")]
@@ -70,14 +70,14 @@ def test_a_damaged_artefact_takes_those_after_it_along_and_no_other(path):
 
 
 @pytest.mark.parametrize("file", ["metrics/spectrum.jsonl", "summary.json", "checkpoints/options/20.safetensors"])
-def test_other_damaged_files_are_dropped_alone(path, file):
+def test_only_the_other_damaged_files_are_removed(path, file):
     _flip(path / file) if file != "summary.json" else (path / file).write_text("{")
     assert remove_unsound(path) == [file]
     assert list(read_run(path).manifest) == sorted(STAGES)
     assert not unsound(inspect(path))
 
 
-def test_damaged_metrics_of_a_stage_that_was_begun_take_its_checkpoints_along(path):
+def test_damaged_metrics_are_removed_with_their_checkpoints(path):
     _flip(path / "metrics/options.jsonl")
     remove_unsound(path)
     assert not list(path.glob("checkpoints/options/*"))
@@ -95,7 +95,7 @@ def test_a_damaged_configuration_is_written_again_from_the_manifest(path, damage
 
 
 @pytest.mark.parametrize("damage", ["unreadable", "changed"])
-def test_of_a_damaged_manifest_the_artefacts_it_vouches_for_remain(path, damage):
+def test_artefacts_listed_in_a_damaged_manifest_are_kept(path, damage):
     file, text = path / "manifest.json", (path / "manifest.json").read_text()
     sha = json.loads(text)["spectrum"]["files"]["spectrum.safetensors"]
     file.write_text(text.replace(sha, "0" * 64)[: -2 if damage == "unreadable" else None])

@@ -1,4 +1,4 @@
-"""Stages: seeds that share what others discovered."""
+"""Stages in which seeds share the discoveries of others."""
 
 from functools import partial
 
@@ -40,8 +40,8 @@ SHARING = Config(
 """Three seeds, the first two of which discover."""
 
 
-def test_seeds_without_a_discovery_take_turns_with_those_of_others(tmp_path):
-    """And to learn with options that were copied here nothing else is needed of their discovery."""
+def test_seeds_without_a_discovery_share_those_of_others(tmp_path):
+    """Learning with copied options needs nothing else of their discovery."""
     env, keys = SHARING.env, jax.random.split(jax.random.key(0), (2, len(SHARING.eigenoptions)))
     learner = SHARING.options.learner
     team = partial(init_team, env, learner.network, env.num_actions + 1 - learner.fixed_last)
@@ -76,7 +76,7 @@ def run(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_seeds_take_turns_with_the_options_that_were_discovered(run):
+def test_seeds_share_the_discovered_options(run):
     with Run.reopen(run) as opened:
         found, used = opened.options, opened.task.options
     assert {name: entry["config"]["seeds"] for name, entry in opened.directory.manifest.items()} == SEEDS
@@ -87,7 +87,7 @@ def test_seeds_take_turns_with_the_options_that_were_discovered(run):
 
 
 @pytest.mark.slow
-def test_options_of_such_a_run_can_be_looked_at(run, capsys):
+def test_options_of_such_a_run_can_be_shown(run, capsys):
     before = RunDirectory(run).manifest
     main(["options", str(run)])
     main(["show", str(run), "--seed", "1"])
@@ -110,7 +110,7 @@ def test_wrong_numbers_of_discoveries_are_refused(number, message, tmp_path, cap
     assert message in " ".join(capsys.readouterr().err.split())
 
 
-def test_what_a_name_leaves_open_is_remembered(tmp_path, monkeypatch):
+def test_defaults_behind_a_name_are_recorded(tmp_path, monkeypatch):
     config = Config("grid-4x4-2p")
     assert plain_fields(config.env)["time_limit"] == 100
     with open_run(tmp_path, stage_configs(config, "walk")) as opened:
@@ -141,14 +141,14 @@ def test_a_map_that_changed_is_another_configuration(tmp_path):
 
 
 def test_an_option_set_that_changed_is_another_configuration(tmp_path):
-    """Its manifest has the hashes of all that is in it."""
+    """Its manifest has the hashes of all its files."""
 
     def configs():
         macro = MacroConfig(option_set=str(tmp_path))
         return stage_configs(Config("grid-4x4-2p", learning=LearningConfig("iql", macro=macro)), "learning")
 
     named = configs()
-    assert "files" not in named["learning"]  # nothing there; loading will say so
+    assert "files" not in named["learning"]  # no such set; loading raises the error
     (tmp_path / "manifest.json").write_text("one")
     one = configs()
     (tmp_path / "manifest.json").write_text("two")
@@ -165,7 +165,7 @@ def test_a_run_reads_each_artefact_at_most_once(run, monkeypatch):
 
 
 def test_shapes_come_from_the_configuration(run):
-    """Options are restored without the walk and what was learned of it."""
+    """Options are restored without the walk or the representation."""
     with Run.reopen(run) as opened:
         for name in ("walk", "representation", "spectrum"):
             opened.directory.file(f"{name}.safetensors").rename(opened.directory.file(f"{name}.gone"))
@@ -178,7 +178,7 @@ def test_shapes_come_from_the_configuration(run):
 
 @pytest.mark.slow
 def test_a_second_run_of_an_equal_configuration_compiles_nothing(tmp_path):
-    """One session may make run after run: each program holds memory until the process ends."""
+    """A process may make many runs, and each compiled program holds memory until it ends."""
     compiled = []
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **details: compiled.append(event) if event.endswith("compile_duration") else None

@@ -1,4 +1,4 @@
-"""Learned teams come back as they were saved or pushed, and nothing else is taken for one."""
+"""Learned teams are loaded as they were saved or pushed, and anything else is refused."""
 
 import json
 import shutil
@@ -52,7 +52,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def teams(env):
-    """By what options they use."""
+    """Teams by the options they use."""
     return {
         "none": untrained(env, IQL, SCENARIO),
         "set": untrained(co.MacroEnv(env, tiny_option_set(env)), PPO, SCENARIO),
@@ -89,13 +89,13 @@ def files_of(path):
 
 
 def reseal(path):
-    """Give a directory a manifest that agrees with it, as someone with bad intentions would."""
+    """Write a manifest that matches the directory, like an attacker."""
     contents = {name: file.read_bytes() for name, file in files_of(path).items() if name != "manifest.json"}
     (path / "manifest.json").write_bytes(format_manifest(contents, FORMAT))
 
 
 def refused(path, env=None, **settings):
-    """The one line with which a team is refused, within a second."""
+    """The one-line error with which a team is refused within a second."""
     begun = time.process_time()
     with pytest.raises(ArtifactError) as caught:
         co.load_team(path, env, **settings)
@@ -109,7 +109,7 @@ def refused(path, env=None, **settings):
 @pytest.mark.parametrize("kind", ["none", "set", "handmade"])
 def test_round_trip(kind, teams, env, tmp_path):
     teams[kind].save(tmp_path / "team")
-    assert_same(co.load_team(tmp_path / "team"), teams[kind])  # its environment is made anew
+    assert_same(co.load_team(tmp_path / "team"), teams[kind])  # its environment is made again
     assert_same(co.load_team(tmp_path / "team", env), teams[kind])
     assert_same(co.load_team(str(tmp_path / "team"), teams[kind].env), teams[kind])
     assert [path.name for path in tmp_path.iterdir()] == ["team"]
@@ -150,19 +150,19 @@ def test_a_team_without_a_scenario_is_given_its_environment(teams, env, tmp_path
         team.save(tmp_path / "three", scenario="grid-5x5-2p")
 
 
-def test_the_folder_holds_just_this(saved):
+def test_the_folder_has_exactly_these_files(saved):
     assert set(files_of(saved)) == {
         *("README.md", "manifest.json", "policy.safetensors", "scores.safetensors", "team.json"),
         *("options/option_set.json", "options/policies.safetensors"),
     }
 
 
-def test_the_options_of_a_team_are_as_good_as_any_set(saved, teams, env, tmp_path):
-    """Whoever likes them may use them with another learner."""
+def test_the_options_of_a_team_are_a_normal_set(saved, teams, env, tmp_path):
+    """They can be used with another learner."""
     assert eqx.tree_equal(co.load_team(saved).env.options, teams["set"].env.options)
 
 
-def test_a_stranger_finds_everything_on_the_card(saved, teams):
+def test_the_card_is_complete(saved, teams):
     _, head, page = (saved / "README.md").read_text().split("---\n", 2)
     told = yaml.safe_load(head)
     assert (told["library_name"], told["license"]) == ("cooptions", "mit")
@@ -192,7 +192,7 @@ def test_cards_of_other_teams_say_what_is_missing(teams, tmp_path):
     assert "license: apache-2.0\n" in page
 
 
-def test_what_is_pushed_comes_back_to_the_bit(hub, teams, env):
+def test_downloads_equal_uploads_bit_by_bit(hub, teams, env):
     pushed = teams["set"].push(NAME, private=True)
     repository = hub.repositories["someone/team"]
     assert pushed == f"{NAME}@{repository.head}"
@@ -228,7 +228,7 @@ def test_every_flipped_bit_of_a_download_is_refused(hub, teams, env):
 
 
 def told(*path, value):
-    """A description with another value, under a manifest that agrees."""
+    """A description with a changed value and a matching manifest."""
 
     def damage(folder):
         file = folder / "team.json"
@@ -243,7 +243,7 @@ def told(*path, value):
 
 
 def weights(file, change):
-    """Other arrays in a file."""
+    """A file with changed arrays."""
 
     def damage(folder):
         arrays = {name: array.copy() for name, array in load((folder / file).read_bytes()).items()}
@@ -343,8 +343,8 @@ def test_hostile_teams_are_refused_in_a_second_with_the_reason(name, copy):
     assert reason in refused(copy)
 
 
-def test_what_the_table_damages_is_whole_without_the_damage(copy, teams):
-    """Else a check could refuse everything."""
+def test_the_undamaged_case_is_accepted(copy, teams):
+    """Otherwise a check that refuses everything would pass."""
     told("provenance", value=MADE)(copy)
     for file in ("policy.safetensors", "scores.safetensors", "options/policies.safetensors"):
         weights(file, lambda arrays: None)(copy)
@@ -395,7 +395,7 @@ def test_a_team_that_diverged_is_not_saved(teams, tmp_path):
 
 
 def test_scores_may_be_missing(teams, tmp_path):
-    """An evaluation in which the team had diverged for a while."""
+    """The scores of an evaluation are NaN if the team had diverged then."""
     first, *rest = teams["none"].scores
     values = first.values.copy()
     values[0, 0] = np.nan
@@ -404,8 +404,8 @@ def test_scores_may_be_missing(teams, tmp_path):
     assert_same(co.load_team(tmp_path / "team"), team)
 
 
-def test_another_team_replaces_nothing_unless_told(copy, teams):
-    teams["set"].save(copy)  # the same renews it
+def test_another_team_replaces_nothing_without_overwrite(copy, teams):
+    teams["set"].save(copy)  # the same team updates it
     with pytest.raises(ArtifactError, match="holds another team; save elsewhere, or pass overwrite=True"):
         teams["none"].save(copy)
     teams["none"].save(copy, overwrite=True)
@@ -415,7 +415,7 @@ def test_another_team_replaces_nothing_unless_told(copy, teams):
         teams["none"].save(copy, overwrite=True)
 
 
-def test_a_place_of_no_team_is_told(tmp_path, env):
+def test_a_folder_without_a_team_is_refused(tmp_path, env):
     assert "no directory of a team or of a run" in refused(tmp_path / "nothing")
     with pytest.raises(ConfigError, match="a name on the hub is hf://owner/name"):
         co.load_team("hf://nobody", env)

@@ -29,7 +29,7 @@ def test_tables_show_every_method():
     assert str(rows[0].iqm) in shown.getvalue()
 
 
-def test_methods_are_set_against_the_first_of_their_scenario():
+def test_methods_are_compared_with_the_first_of_their_scenario():
     low, other = drawn_scores(5, 2, 4), drawn_scores(5, 2, 4, scenario="overcooked-forced_coord")
     high, worst = scores_of(low.values + 100.0, name="VDN"), scores_of(other.values - 100.0, name="VDN")
     worst = replace(worst, scenario=other.scenario)
@@ -38,7 +38,7 @@ def test_methods_are_set_against_the_first_of_their_scenario():
         "overcooked-forced_coord: VDN ends above IQL with probability 0.000 [0.000, 0.000]",
     ]
     assert improvements([low]) == []
-    assert improvements([low, scores_of(high.values[:1], name="VDN")]) == []  # of one seed nothing is said
+    assert improvements([low, scores_of(high.values[:1], name="VDN")]) == []  # a single seed has no interval
 
 
 def test_marl_eval_format(tmp_path):
@@ -60,7 +60,7 @@ def test_marl_eval_format(tmp_path):
     assert list(tree["overcooked"]["forced_coord"]["VDN"]) == ["seed_0", "seed_1"]
 
 
-def test_marl_eval_refuses_what_it_cannot_say():
+def test_marl_eval_refuses_invalid_scores():
     with pytest.raises(ConfigError, match="comma"):
         marl_eval_json([drawn_scores(2, 1, 1, name="a,b")])
     with pytest.raises(ConfigError, match="different steps or seeds"):

@@ -29,14 +29,14 @@ def scores_of(values, *, name="IQL", scenario="lbf-8x8-2p-2f", metric="percent_e
 
 
 def drawn_scores(*shape, seed=0, **names):
-    """Seeds differ, checkpoints differ, and many scores are equal, as shares of apples are."""
+    """Scores that vary between seeds and checkpoints, with many ties, like fractions of apples."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(shape[0], 1, 1)) + rng.normal(size=(1, shape[1], 1)) + rng.normal(size=shape)
     return scores_of(np.round(values, 1), **names)
 
 
 def looped_draws(strata, bootstrap):
-    """The definition: draw seeds with replacement, put their episodes together, trim a quarter at each end."""
+    """The definition: draw seeds with replacement, pool their episodes, trim a quarter at each end."""
     rng = np.random.default_rng(bootstrap.seed)
     size = bootstrap.num_resamples
     counts = [rng.multinomial(len(each), np.full(len(each), 1.0 / len(each)), size=size) for each in strata]
@@ -67,7 +67,7 @@ def test_curve_is_that_of_a_plain_loop(shape):
         assert [curve.iqm[point], curve.low[point], curve.high[point]] == pytest.approx(expected, abs=1e-12)
 
 
-def test_several_scenarios_are_resampled_apart():
+def test_scenarios_are_resampled_separately():
     tasks = [drawn_scores(5, 3, 4, scenario="a"), drawn_scores(3, 3, 7, seed=1, scenario="b")]
     bootstrap = Bootstrap(300)
     found = final_iqm(*tasks, last=2, bootstrap=bootstrap)
@@ -84,7 +84,7 @@ def test_several_scenarios_are_resampled_apart():
 
 @pytest.mark.parametrize(("num_seeds", "least"), [(5, 0.78), (10, 0.85), (20, 0.88)])
 def test_interval_covers_the_truth(num_seeds, least):
-    """300 experiments (as checkpoints) whose seeds differ as much as episodes: resampled episodes would cover half."""
+    """300 experiments (as checkpoints) with equal variance of seeds and episodes. Resampling episodes covers half."""
     rng = np.random.default_rng(0)
     values = rng.normal(size=(num_seeds, 300, 1)) + rng.normal(0.0, 1.0, size=(num_seeds, 300, 16))
     curve = iqm_curve(scores_of(values), bootstrap=Bootstrap(1000))
@@ -133,7 +133,7 @@ def test_too_few_seeds_have_no_interval(num_seeds):
 
 
 def test_averaged_trims_seeds_not_episodes():
-    """Every seed fails in a quarter of its episodes: only the mean of each seed tells."""
+    """Every seed fails in a quarter of its episodes, which only the mean of each seed shows."""
     scores = scores_of(np.tile([0.0, 1.0, 1.0, 1.0], (8, 1, 1)))
     assert final_iqm(scores).value == 1.0
     assert final_iqm(scores.averaged()).value == 0.75
@@ -211,7 +211,7 @@ def test_saved_scores_come_back_and_damage_is_seen(tmp_path):
         load_scores(path)
 
 
-def test_other_files_are_no_scores(tmp_path):
+def test_other_files_are_refused(tmp_path):
     for content in (b"", b"not scores", b"\x02\0\0\0\0\0\0\0{}"):
         (tmp_path / "odd").write_bytes(content)
         with pytest.raises(ArtifactError, match="odd: not a whole file of scores"):
@@ -221,7 +221,7 @@ def test_other_files_are_no_scores(tmp_path):
             load_scores(path)
 
 
-def test_one_score_per_seed_has_an_interval_too():
+def test_single_scores_per_seed_have_an_interval():
     summary = final_scores(drawn_scores(10, 3, 4))
     found = bootstrap_iqm([summary[:, None]])
     assert found.low < found.value < found.high

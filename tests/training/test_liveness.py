@@ -37,21 +37,21 @@ def either(x):
 @pytest.mark.parametrize(
     ("function", "squares"),
     [
-        (lambda x: jnp.tanh(2 * x) + 1, 0),  # computed where it is needed
+        (lambda x: jnp.tanh(2 * x) + 1, 0),  # fused into its consumer
         (lambda x: x @ x, 1),
         (chain, 2),  # an operand and a result at a time
         (kept, 3),  # the first result is needed at the end
         (stacked, 5),
         (inside, 2),
         (overwritten, 1),
-        (either, 3),  # what a branch holds, and the result
-        (lambda x: jax.jit(chain)(x) @ x, 2),  # a function called in between changes nothing
+        (either, 3),  # the branch's memory, and the result
+        (lambda x: jax.jit(chain)(x) @ x, 2),  # a nested function changes nothing
         (lambda x: jnp.concatenate([x, x]), 2),
-        (lambda x: jnp.linalg.eigh(x, symmetrize_input=False)[1], 4.01),  # what LAPACK works in, and the result
-        (lambda x: jnp.where(x > 0, x @ x, 0.0).T[:50] @ x, 1.5),  # views keep alive what they show
+        (lambda x: jnp.linalg.eigh(x, symmetrize_input=False)[1], 4.01),  # LAPACK's workspace, and the result
+        (lambda x: jnp.where(x > 0, x @ x, 0.0).T[:50] @ x, 1.5),  # views keep their base alive
     ],
 )
-def test_what_is_written_counts_while_it_is_needed(function, squares):
+def test_written_arrays_count_during_their_lifetime(function, squares):
     assert working_bytes(function, SQUARE) == squares * SIZE
 
 

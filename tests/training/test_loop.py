@@ -42,14 +42,14 @@ def _plain(leaf):
     return jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
 
 
-def test_every_seed_learns_its_own_answer():
+def test_every_seed_learns_its_own_target():
     trained = _train(num_steps=600, log_steps=100)
     assert np.asarray(trained.state.weights).mean(1) == pytest.approx([0, 1, 2], abs=0.3)
     assert trained.healthy.all()
 
 
-def test_chunks_leave_no_trace(tmp_path):
-    """Neither in the state nor in the metrics, wherever they begin."""
+def test_results_do_not_depend_on_chunks(tmp_path):
+    """Neither the state nor the metrics depend on where chunks begin."""
     whole = _train(tmp_path / "a", chunk_seconds=60.0)
     by_one = _train(tmp_path / "b", chunk_seconds=0.0)
     assert _same(whole.state, by_one.state)
@@ -95,7 +95,7 @@ class StopAfter(Progress):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_stops_cleanly_and_the_run_goes_on(tmp_path, number):
+def test_a_signal_stops_cleanly_and_the_run_resumes(tmp_path, number):
     before = signal.getsignal(number)
     with pytest.raises(Interrupted, match="stopped at step 30 of 100"):
         _train(tmp_path, progress=StopAfter(number, 3))
@@ -105,8 +105,8 @@ def test_signal_stops_cleanly_and_the_run_goes_on(tmp_path, number):
     assert signal.getsignal(number) is before
 
 
-def test_a_stop_in_the_last_chunk_is_heard(tmp_path):
-    """What comes after training must not begin; the same command then only restores."""
+def test_a_signal_in_the_last_chunk_is_handled(tmp_path):
+    """The next stage must not begin. The same command then only restores."""
     with pytest.raises(Interrupted, match="stopped at step 100 of 100"):
         _train(tmp_path, progress=StopAfter(signal.SIGINT, 10))
     watch = StopAfter(signal.SIGINT, -1)
@@ -149,7 +149,7 @@ DAMAGES = {
 
 
 def _stopped(tmp_path):
-    """A run with checkpoints of steps 20 and 30."""
+    """A stopped run with checkpoints at steps 20 and 30."""
     with pytest.raises(Interrupted):
         _train(tmp_path, progress=StopAfter(signal.SIGINT, 3), checkpoint_seconds=0.0, chunk_seconds=60.0)
     assert Checkpoints(tmp_path / "checkpoints/toy").steps()[-1] == 30
@@ -157,7 +157,7 @@ def _stopped(tmp_path):
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_checkpoint_gives_way_to_the_one_before_and_says_so(tmp_path, damage):
+def test_a_damaged_checkpoint_is_skipped_with_a_warning(tmp_path, damage):
     _stopped(tmp_path)
     DAMAGES[damage](tmp_path / "checkpoints/toy/30.safetensors")
     watch = StopAfter(signal.SIGINT, -1)
@@ -165,12 +165,12 @@ def test_damaged_checkpoint_gives_way_to_the_one_before_and_says_so(tmp_path, da
     if damage != "delete":
         assert len(watch.warnings) == 1
         assert re.search(r"30.safetensors.*; the checkpoint before it, of step \d+, is used", watch.warnings[0])
-    # The row of step 30 was logged before the older checkpoint was taken up again: it must not stand there twice.
+    # The row of step 30 was logged before the older checkpoint was restored. It must not occur twice.
     assert [row["step"] for row in MetricsFile(tmp_path / "metrics/toy.jsonl").rows()] == list(range(10, 101, 10))
 
 
 def test_a_checkpoint_of_a_step_that_training_does_not_have_is_refused(tmp_path):
-    """Its file was renamed: trained on from there, steps would be missing without a word."""
+    """Its file was renamed. Resuming from it would silently skip steps."""
     _stopped(tmp_path)
     folder = tmp_path / "checkpoints/toy"
     (folder / "30.safetensors").rename(folder / "60.safetensors")
@@ -191,7 +191,7 @@ def test_without_a_whole_checkpoint_training_says_what_to_do(tmp_path):
     assert watch.warnings == ["toy: there are metrics but no checkpoint; this stage begins again"]
 
 
-def test_a_checkpoint_of_other_code_is_none(tmp_path):
+def test_a_checkpoint_of_other_code_is_refused(tmp_path):
     _stopped(tmp_path)
     for path in (tmp_path / "checkpoints/toy").iterdir():
         path.unlink()
@@ -210,7 +210,7 @@ def test_damaged_metrics_are_refused_by_file_and_line(tmp_path, damage):
         _train(tmp_path)
 
 
-def test_a_row_cut_off_by_a_crash_is_dropped_and_that_is_said(tmp_path):
+def test_a_row_cut_off_by_a_crash_is_dropped_with_a_warning(tmp_path):
     _stopped(tmp_path)
     with open(tmp_path / "metrics/toy.jsonl", "a") as file:
         file.write('{"step": 40, "lo')
@@ -229,7 +229,7 @@ def test_diverged_seed_is_reported_and_the_others_are_untouched():
     assert _same(healthy, jax.tree.map(lambda leaf: leaf[:2], _train().state))
 
 
-def test_a_diverged_seed_is_called_by_its_own_number():
+def test_a_diverged_seed_is_named_by_its_number():
     watch = StopAfter(signal.SIGINT, -1)
     watch.seeds = range(7, 10)
     _train(stage=Regression(diverge_from=1.5), progress=watch)
@@ -254,7 +254,7 @@ def test_steps_must_be_positive(field):
         _train(**{field: 0})
 
 
-def test_seeds_are_spread_over_devices():
+def test_seeds_are_sharded_over_devices():
     assert len(jax.devices()) == 4, "conftest.py forces four host devices"
     keys = jax.random.split(jax.random.key(0), 8)
     spread = train(Regression(), data(8), keys, name="toy", num_steps=50, log_steps=25).state
@@ -286,7 +286,7 @@ def test_any_number_of_seeds_uses_all_devices(num_seeds, num_devices, monkeypatc
     assert np.asarray(trained.state.weights[-1]) == pytest.approx(np.asarray(last.weights[0]), abs=1e-5)
 
 
-def test_seats_that_are_left_over_leave_no_trace(tmp_path):
+def test_padding_of_seeds_does_not_change_results(tmp_path):
     keys = jax.random.split(jax.random.key(0), 5)
     arguments = (Regression(diverge_from=3.5), data(5), keys)
     with pytest.raises(Interrupted):
@@ -300,7 +300,7 @@ def test_seats_that_are_left_over_leave_no_trace(tmp_path):
     assert resumed.healthy.tolist() == [True] * 4 + [False]
     rows = [MetricsFile(folder / "metrics/toy.jsonl").rows() for folder in (tmp_path, tmp_path / "whole")]
     assert [len(row["loss"]) for row in rows[0]] == [5] * 6
-    assert str(rows[0]) == str(rows[1])  # NaN is not itself
+    assert str(rows[0]) == str(rows[1])  # NaN does not equal itself
 
 
 def test_sharded_run_resumes(tmp_path):
@@ -325,7 +325,7 @@ def _losses(folder):
 
 
 def test_killed_five_times_ends_bit_identical(tmp_path):
-    """SIGKILL at five random moments of the run proper; parameters, optimiser, buffer, keys and metrics agree."""
+    """SIGKILL at five random times of training. Parameters, optimiser, buffer, keys and metrics agree."""
     assert _launch(tmp_path / "whole", 1e9).wait() == 0
     rng = random.Random(0)
     kills = 0

@@ -20,7 +20,7 @@ PAIRS = Pairs(jnp.zeros((3, 100, 2)), jnp.zeros((3, 100, 2)))
 
 
 @pytest.mark.parametrize("trifle", [True, False])
-def test_a_stage_takes_its_state_and_its_data_and_what_a_step_holds(trifle, monkeypatch):
+def test_memory_is_state_data_and_the_steps_peak(trifle, monkeypatch):
     stage = QLearner(QConfig())
     monkeypatch.setattr(memory, "TRIFLE", 1e9 if trifle else 0)
     memory._stage_bytes.cache_clear()
@@ -43,24 +43,24 @@ def test_the_largest_array_is_guessed_from_the_configuration(stage, elements):
     assert memory.largest_array(stage) == elements
 
 
-def test_a_large_batch_is_counted_though_nothing_else_is_large():
+def test_a_large_batch_is_counted():
     few = memory.stage_bytes(Allo(2, hidden=(64,)), PAIRS, KEYS)
     assert few < memory.TRIFLE
     assert memory.stage_bytes(Allo(2, hidden=(64,), batch_size=10**6), PAIRS, KEYS) > 3 * 10**6 * 64 * 4
 
 
-def test_a_closed_form_takes_what_its_matrices_do():
+def test_a_closed_form_needs_the_memory_of_its_matrices():
     assert memory.stage_bytes(Nystrom(2, num_landmarks=5000), PAIRS, KEYS) > 3 * 4 * 5000**2 * 4
 
 
-def test_what_to_make_smaller_is_what_is_above_its_default():
+def test_fields_above_their_defaults_are_to_be_made_smaller():
     config = Cmi(distance=DistanceConfig(num_pairs=1024), fermat=FermatConfig(batch=10**5, hidden=(256, 16)))
     named = "representation.fermat.batch, representation.distance.num_pairs, representation.fermat.hidden or seeds"
     assert memory.enlarged(config, "representation", "seeds") == named
     assert memory.enlarged(Cmi(), "representation", "seeds") == "seeds"
 
 
-def test_what_cannot_fit_is_refused_before_it_is_made():
+def test_stages_that_do_not_fit_are_refused_before_they_run():
     stage = QLearner(QConfig(capacity=10**12))
     with pytest.raises(ConfigError, match=r"options: needs .* GB, the device has .* GB; make capacity smaller"):
         memory.require_fits(stage, PROBE, KEYS, "options", shrink="capacity")

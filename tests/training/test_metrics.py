@@ -13,11 +13,11 @@ def path(tmp_path):
     return tmp_path / "fit.jsonl"
 
 
-def test_rows_come_back_without_their_checks(path):
+def test_rows_are_read_without_their_checksums(path):
     np.testing.assert_equal(MetricsFile(path).rows(), ROWS)
 
 
-def test_every_bit_counts(path):
+def test_every_flipped_bit_is_refused(path):
     content = path.read_bytes()
     for bit in range(8 * (len(content) - 1)):  # without the end of the last line, which a crash may have cut off
         flipped = bytearray(content)
@@ -27,12 +27,12 @@ def test_every_bit_counts(path):
             MetricsFile(path).rows()
 
 
-def test_rows_of_before_there_were_checks_are_read(path):
+def test_rows_without_checksums_are_read(path):
     path.write_text('{"step": 10, "loss": [0.5]}\n')
     assert MetricsFile(path).rows() == [{"step": 10, "loss": [0.5]}]
 
 
-def test_where_a_seed_diverged():
+def test_the_step_at_which_a_seed_diverged():
     assert diverged_at(ROWS, 0) is None
     assert diverged_at(ROWS, 1) == 20
     assert diverged_at([], 1) is None
@@ -40,7 +40,7 @@ def test_where_a_seed_diverged():
 
 
 @pytest.mark.parametrize("row", [{"loss": [1.0]}, {"step": "ten", "loss": [1.0]}, {"step": 10, "loss": ["much"]}])
-def test_rows_that_nobody_logs_are_damaged(row, tmp_path):
+def test_invalid_rows_are_damaged(row, tmp_path):
     (tmp_path / "fit.jsonl").write_bytes(line_of(row))
     with pytest.raises(ArtifactError, match="line 1 is damaged"):
         MetricsFile(tmp_path / "fit.jsonl").rows()

@@ -13,7 +13,7 @@ WIDTH = 16
 
 
 def with_random_biases(layer):
-    """They begin at 0, where nobody would miss them."""
+    """Replace the biases, which are initialised at 0, so that the test would notice if they were ignored."""
     leaves, structure = jax.tree.flatten(layer)
     keys = jax.random.split(jax.random.key(7), len(leaves))
     noisy = [jax.random.normal(k, x.shape) if x.ndim == 1 else x for k, x in zip(keys, leaves, strict=True)]
@@ -30,7 +30,7 @@ def test_convolution_is_that_of_lax(kernel, width, pictures):
     np.testing.assert_allclose(layer(x), expected + layer.bias, atol=1e-5)
 
 
-def test_layers_are_activated_but_for_the_last():
+def test_all_layers_but_the_last_are_activated():
     layers = MLP([1, 2, 1], key=jax.random.key(0))
     weights, biases = [jnp.array([[1.0, -1.0]]), jnp.array([[2.0], [3.0]])], [jnp.array([0.5, 0.0]), jnp.array([-4.0])]
     layers = eqx.tree_at(lambda m: (m.weights, m.biases), layers, (weights, biases))
@@ -53,8 +53,8 @@ def backend(request, monkeypatch):
     monkeypatch.setattr(recurrence_kernel, "interpret", request.param == "kernel")
 
 
-def test_memory_is_that_of_equinox(backend):
-    """Step by step, with a new beginning in the middle for one of two sequences."""
+def test_the_gru_equals_equinox(backend):
+    """Compare step by step, with a reset in the middle of one of two sequences."""
     memory = with_random_biases(GRU(3, WIDTH, key=jax.random.key(0)))
     cell = eqx.nn.GRUCell(3, WIDTH, key=jax.random.key(2))
     parts = memory.input_weight.T, memory.weight.T, memory.input_bias, memory.bias
@@ -71,7 +71,7 @@ def test_memory_is_that_of_equinox(backend):
     np.testing.assert_array_equal(last, states[-1])
 
 
-def test_gradient_of_memory_is_that_of_its_steps(backend):
+def test_the_gradient_of_the_gru_is_that_of_its_steps(backend):
     memory = with_random_biases(GRU(3, WIDTH, key=jax.random.key(0)))
     x, begun = jax.random.normal(jax.random.key(1), (4, 2, 3)), jax.random.normal(jax.random.key(3), (2, WIDTH))
     first = jnp.zeros((4, 2), bool).at[2, 0].set(True)
@@ -102,7 +102,7 @@ SHAPES = {"vector": ((6,), {}), "picture": ((5, 8, 3), {"channels": (8,), "kerne
 
 
 def outputs_and_gradient(shape, layers, half, recurrent, normalised):
-    """Of one network, in either precision: what a short sequence leads to, and how the error of that changes."""
+    """The outputs for a short sequence, and the gradient of their error, in either precision."""
     config = NetworkConfig(hidden=(16, 16), recurrent=recurrent, half=half, normalised=normalised, **layers)
     network = with_random_biases(Network(shape, config, 3, key=jax.random.key(0)))
     seen = jax.random.normal(jax.random.key(1), (4, 32, *shape))
@@ -128,8 +128,8 @@ def test_half_precision_is_near_single_and_does_not_leave_the_network(shape, rec
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_normalised_layers_pass_on_nothing_of_the_scale(shape, backend):
-    """Weights twice as large change neither what a layer passes on nor, but for the head's, the outputs."""
+def test_normalised_layers_are_scale_invariant(shape, backend):
+    """Doubling weights changes neither a layer's activations nor the outputs, except for the head's weights."""
     shape, layers = SHAPES[shape]
     seen, first = jax.random.normal(jax.random.key(1), (1, 5, *shape)), jnp.zeros((1, 5), bool)
 
@@ -148,11 +148,11 @@ def test_normalised_units_have_mean_0_and_variance_1(backend):
     x = 5 + 3 * jax.random.normal(jax.random.key(0), (7, 64))
     expected = jax.nn.relu((x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True))
     np.testing.assert_allclose(normalised_relu(x), expected, atol=1e-4)
-    assert normalised_relu(x.astype(jnp.bfloat16)).dtype == jnp.bfloat16  # and so the layers behind it, too
+    assert normalised_relu(x.astype(jnp.bfloat16)).dtype == jnp.bfloat16  # and so do the following layers
 
 
-def test_small_changes_of_memory_add_up_in_half_precision(backend):
-    """An update gate that is nearly closed moves the hidden state by less than half precision can tell."""
+def test_small_changes_of_the_hidden_state_add_up_in_half_precision(backend):
+    """A nearly closed update gate changes the hidden state by less than the resolution of half precision."""
     memory = GRU(1, 1, key=jax.random.key(0))
     gates = jnp.array([0.0, 7.0, 20.0])  # reset halfway, keep 99.9%, new content 1
     memory = eqx.tree_at(lambda m: (m.input_bias, m.weight), memory, (gates, jnp.zeros((1, 3))))

@@ -1,4 +1,4 @@
-"""Programs: equal stages share them, and there are never too many."""
+"""Equal stages share compiled programs, and there are never too many programs."""
 
 import jax
 import pytest
@@ -27,7 +27,7 @@ def test_a_second_training_of_an_equal_stage_compiles_nothing():
 
 
 @pytest.mark.parametrize(("allowed", "kept"), [(121, 1), (119, 0)])
-def test_programs_are_forgotten_before_there_are_too_many(allowed, kept, monkeypatch):
+def test_programs_are_dropped_before_there_are_too_many(allowed, kept, monkeypatch):
     double = jax.jit(lambda x: 2 * x)
     double(1.0)
     monkeypatch.setattr(programs, "maps_held", lambda: 60)

@@ -38,7 +38,7 @@ def _states_and_gradients(arguments, first, slope):
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [(jnp.float32, 1e-5), (jnp.bfloat16, 0.05)])
-def test_the_kernel_finds_what_the_scan_finds(precision, tolerance, monkeypatch):
+def test_the_kernel_equals_the_scan(precision, tolerance, monkeypatch):
     found = scanned(*example(precision, 0))
     monkeypatch.setattr(recurrence_kernel, "interpret", True)
     for one, other in zip(jax.tree.leaves(fused(*example(precision, 0))), jax.tree.leaves(found), strict=True):
@@ -58,14 +58,14 @@ def test_seeds_share_a_kernel(monkeypatch):
 
 @pytest.mark.parametrize("precision", [jnp.float32, jnp.bfloat16])
 def test_the_kernel_is_lowered_for_a_gpu(precision, monkeypatch):
-    """No GPU is needed for that: Pallas refuses here what Triton lacks."""
+    """This needs no GPU: lowering fails for operations that Triton lacks."""
     monkeypatch.setattr(recurrence_kernel, "runs", lambda size: True)
     traced = jax.jit(lambda *given: _states_and_gradients(*given)).trace(*example(precision, 0))
     assert "triton" in traced.lower(lowering_platforms=("cuda",)).as_text()
 
 
 @pytest.mark.parametrize(("capability", "size", "has"), [("9.0", 128, True), ("9.0", 96, False), ("8.9", 128, False)])
-def test_there_is_a_kernel_where_it_fits(capability, size, has, monkeypatch):
+def test_supported_sizes_of_the_kernel(capability, size, has, monkeypatch):
     monkeypatch.setattr(recurrence_kernel, "_capability", lambda: capability)
     assert recurrence_kernel.runs(size) is has
     assert not recurrence_kernel.runs(256)

@@ -1,4 +1,4 @@
-"""Signals are answered at once and obeyed within seconds, even while the main thread is busy outside Python."""
+"""Signals are acknowledged at once and handled within seconds, even while the main thread is outside Python."""
 
 import signal
 import subprocess
@@ -35,7 +35,7 @@ with signals.StopSignals("toy") as stop:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_chunk_is_finished_but_the_answer_comes_at_once(number):
+def test_a_chunk_is_finished_but_the_message_comes_at_once(number):
     with _start(CHUNK) as process:
         begun = time.monotonic()
         process.send_signal(number)
@@ -56,7 +56,7 @@ def test_a_second_signal_stops_at_once():
         assert time.monotonic() - begun < 20
 
 
-def test_what_cannot_be_cut_is_given_up():
+def test_uninterruptible_work_is_aborted():
     with _start(CHUNK.replace("    busy(20)", "    with stop.uncut(): busy(600)")) as process:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 130
@@ -80,7 +80,7 @@ def test_a_command_is_interrupted_between_two_steps_of_python(number):
         assert process.stdout.read().startswith("heard: stopped; finished stages are kept")
 
 
-def test_a_command_that_does_not_look_at_signals_ends_all_the_same():
+def test_a_command_outside_python_is_ended():
     with _start(COMMAND.replace("WORK", "busy(600)")) as process:
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 130
@@ -97,8 +97,8 @@ COLLECTED = """def collected(phase, info):
         time.sleep(60)"""
 
 
-def test_a_signal_while_memory_is_collected_is_not_lost():
-    """Python raises nothing out of such a callback, of which JAX has one: it would print a traceback and go on."""
+def test_a_signal_during_garbage_collection_is_not_lost():
+    """Python cannot raise from such a callback, for example JAX's: it would print a traceback and continue."""
     with _start(COMMAND.replace("WORK", COLLECTED)) as process:
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 0
@@ -106,7 +106,7 @@ def test_a_signal_while_memory_is_collected_is_not_lost():
         assert process.stderr.read() == ""
 
 
-def test_handlers_of_others_come_back():
+def test_earlier_handlers_are_restored():
     from cooptions.training.signals import StopSignals, obey_signals
 
     numbers = signal.SIGINT, signal.SIGTERM, signal.SIGALRM

@@ -21,7 +21,7 @@ def _metrics(loss):
 
 
 def _events(folder):
-    """The events in the files of a folder that TensorBoard shows: a session that starts at a step voids later ones."""
+    """The events that TensorBoard shows for a folder. A session that starts at a step discards later events."""
     events = []
     for path in sorted(folder.glob("events*")):
         content = path.read_bytes()
@@ -36,7 +36,7 @@ def _events(folder):
 
 
 def _scalars(folder, tag):
-    """The values of one series, [(step, value)], in the order they were written in."""
+    """The values of one series, [(step, value)], in the order they were written."""
     found = [(event.step, value) for event in _events(folder) for value in event.summary.value]
     return [(step, value.simple_value) for step, value in found if value.tag == tag]
 
@@ -54,7 +54,7 @@ def test_tensorboard_has_every_seed_and_their_mean(tmp_path):
 
 
 def test_tensorboard_after_a_stop_shows_every_step_once(tmp_path):
-    """A row was logged after the checkpoint, another never reached the disk: the metrics file decides."""
+    """One row was logged after the checkpoint, another never reached the disk. The metrics file is authoritative."""
     with open_tracker("tensorboard", tmp_path, {}) as tracker:
         tracker.begin("learning", [], UNIT)
         tracker.log(1, _metrics([4.0, 2.0]))
@@ -87,7 +87,7 @@ def test_a_diverged_seed_ends_and_the_mean_is_of_the_others(tmp_path):
 
 
 class WandbService(ModuleType):
-    """What we use of wandb: a service that remembers runs by their id, and takes later steps only."""
+    """A fake of the wandb service, which identifies runs by id and accepts only later steps."""
 
     class Error(Exception):
         pass
@@ -142,8 +142,8 @@ def test_wandb_has_every_seed_and_their_mean(tmp_path, wandb):
     assert wandb.opened == []
 
 
-def test_wandb_after_a_stop_goes_on_with_the_same_run(tmp_path, wandb):
-    """The service got row 3, which was trained again, and never row 4, which the metrics file has."""
+def test_wandb_after_a_stop_continues_the_same_run(tmp_path, wandb):
+    """The service received row 3, which was trained again, but not row 4, which the metrics file has."""
     with open_tracker("wandb", tmp_path, {}) as tracker:
         tracker.begin("learning", ROWS, UNIT)
         tracker.log(3, _metrics([2.0, 0.0]))
@@ -155,7 +155,7 @@ def test_wandb_after_a_stop_goes_on_with_the_same_run(tmp_path, wandb):
     assert list(history) == [100, 200, 300, 400]
 
 
-def test_wandb_that_forgot_is_told_the_whole_history(tmp_path, wandb):
+def test_a_new_wandb_run_gets_the_whole_history(tmp_path, wandb):
     for _ in range(2):
         wandb.runs.clear()
         with open_tracker("wandb", tmp_path, {}) as tracker:
@@ -204,7 +204,7 @@ def test_tracker_is_closed_when_training_fails(tmp_path, wandb):
 
 
 @pytest.mark.parametrize("name", TRACKERS)
-def test_every_tracker_takes_a_whole_run(tmp_path, wandb, name):
+def test_every_tracker_accepts_a_whole_run(tmp_path, wandb, name):
     with open_tracker(name, tmp_path, {}) as tracker:
         tracker.begin("options", [], 1)
         tracker.log(1, _metrics([1.0]))

@@ -1,4 +1,4 @@
-"""A small stage with everything a real one has: parameters, optimiser, replay buffer, keys, counters."""
+"""A small stage with the state of a real one: parameters, optimiser, replay buffer, keys, counters."""
 
 import sys
 import time
@@ -25,7 +25,7 @@ class State(eqx.Module):
 
 @dataclass(frozen=True)
 class Regression:
-    """Fit the data's mean from a replay buffer of noisy looks at it."""
+    """Fits the data's mean from a replay buffer of noisy samples."""
 
     diverge_from: float = float("inf")
     """Data above this make the loss NaN from step 30 on."""
@@ -50,7 +50,7 @@ def data(num_seeds):
 
 
 class Slow:
-    """Stretches the time between chunks, so that a kill may fall anywhere."""
+    """Lengthens the time between chunks, so that a kill can occur anywhere."""
 
     tracker = NoTracker()
 

@@ -1,1 +1,1 @@
-"""The paper's figures and claims from runs that are planned, made where they are missing, and kept as results."""
+"""Campaigns: plan many runs, execute those that are missing, keep their scores, draw figures and decide claims."""

@@ -1,4 +1,4 @@
-"""The arguments of `cooptions campaign`; importing them imports nothing heavy."""
+"""The arguments of `cooptions campaign`, in a module that imports nothing heavy."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ from cooptions.errors import require, require_number, require_whole
 
 @dataclass(frozen=True)
 class CampaignArguments:
-    """Run what is missing of a campaign, then draw its figures and write its report."""
+    """Run the missing parts of a campaign, then draw its figures and write its report."""
 
     file: Path = dataclasses.field(default=Path(), metadata={"positional": True})
     """The campaign file, in YAML."""
     plan: bool = False
-    """Show the rows, the memory they need and the time they take, and stop."""
+    """Show the rows with the memory and time they need, and stop."""
     report: bool = False
-    """Only write the report and the pages anew from the results."""
+    """Only write the report and the pages again from the results."""
     executor: Literal["inline", "processes", "ray"] = "inline"
-    """Where jobs run: one after the other, in processes side by side, or on a Ray cluster."""
+    """Where jobs run: one after the other, in parallel processes, or on a Ray cluster."""
     beside: int = 2
-    """With `processes`: programs that run at once. A large GPU does several in less time than in turn."""
+    """With `processes`: the number of parallel processes. Several use a large GPU better than one at a time."""
     address: str = ""
-    """With `ray`: the cluster's address, such as `auto`. Without one, a cluster of this machine is begun."""
+    """With `ray`: the cluster's address, for example `auto`. Without one, a cluster starts on this machine."""
     gpus: float = 0.0
-    """With `ray`: the share of a GPU that a job takes; 0.25 puts four side by side."""
+    """With `ray`: the fraction of a GPU that a job takes. With 0.25, four jobs share a GPU."""
     cpus: float = 1.0
-    """With `ray`: the cores that a job takes."""
+    """With `ray`: the number of cores that a job takes."""
     members: int = 0
-    """Seeds that learn in one program at most; 60, or with `ray` one block, when left out. Fewer need less memory."""
+    """The maximum number of seeds in one program; by default 60, or one block with `ray`. Fewer need less memory."""
     lineups: tuple[str, ...] = ()
     """Only these line-ups."""
     methods: tuple[str, ...] = ()
@@ -37,19 +37,19 @@ class CampaignArguments:
     scenarios: tuple[str, ...] = ()
     """Only these scenarios."""
     seeds: int = 0
-    """This number of seeds of every row, instead of the file's."""
+    """The number of seeds of every row, instead of the file's."""
     fraction: float = 0.0
-    """This share of all steps, instead of the file's."""
+    """The fraction of every row's steps to train for, instead of the file's."""
     runs: Path | None = None
-    """Where run directories go, instead of the file's place. All workers must see it."""
+    """The folder for run directories, instead of the file's. All workers need access to it."""
     results: Path | None = None
-    """Where scores and pictures are kept, instead of the file's place. Seeds that are found here are not made again."""
+    """The folder for scores and pictures, instead of the file's. Seeds found there are not run again."""
     speed: Path = Path("results/speed")
-    """Where measured speeds are, for the estimate."""
+    """The folder with measured speeds, for the estimate."""
     track: str = "none"
-    """Where to watch training besides the terminal: tensorboard or wandb (`pip install 'cooptions[track]'`)."""
+    """Where to show live metrics: tensorboard or wandb (`pip install 'cooptions[track]'`)."""
     trust: bool = False
-    """Import code that the file names, such as an environment of your own (`module:attribute`)."""
+    """Import code that the file names, for example your own environment (`module:attribute`)."""
 
     def __post_init__(self) -> None:
         require(self.file != Path(), "campaign: name a campaign file, in YAML")

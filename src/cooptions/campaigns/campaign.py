@@ -1,4 +1,4 @@
-"""A campaign: rows in named groups, what is claimed of them, and what is drawn. Read from a file by `reading`."""
+"""The contents of a campaign: line-ups of rows, claims and figures. `reading` loads them from a file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from cooptions.errors import ConfigError, require
 
 @dataclass(frozen=True)
 class Lineup:
-    """Rows that belong together: methods in scenarios, and how many seeds of each."""
+    """A named group of rows (methods in scenarios) with their seeds."""
 
     name: str
     rows: tuple[Row, ...]
@@ -21,32 +21,32 @@ class Lineup:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Its scenarios, as tables call them."""
+        """Its scenarios, as named in tables."""
         return tuple(dict.fromkeys(row.place for row in self.rows))
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Its methods, as tables call them."""
+        """Its methods, as named in tables."""
         return tuple(dict.fromkeys(row.label for row in self.rows))
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """Everything that a campaign file says."""
+    """The contents of a campaign file."""
 
     name: str
     lineups: tuple[Lineup, ...]
-    """In the order in which they run."""
+    """The line-ups, in the order in which they run."""
     claims: tuple[Claim, ...] = ()
     figures: tuple[AbstractFigure, ...] = ()
     fraction: float = 1.0
-    """The share of every row's steps that is learned for; what falls or fades over training does so faster."""
+    """The fraction of every row's steps to train for. Schedules over training are shortened accordingly."""
     runs: Path = Path("runs")
-    """Where run directories go."""
+    """The folder for run directories."""
     results: Path = Path("results")
-    """Where scores and pictures are kept."""
+    """The folder for scores and pictures."""
     pages: tuple[Path, ...] = ()
-    """Markdown pages whose generated parts are written."""
+    """Markdown pages whose generated parts are updated."""
 
     def __post_init__(self) -> None:
         require(0 < self.fraction <= 1, f"fraction must lie in (0, 1], not {self.fraction:g}")
@@ -58,7 +58,7 @@ class Campaign:
 
     @property
     def wanted(self) -> dict[Row, Seeding]:
-        """Every row once, in order, with the seeds that any line-up wants."""
+        """Every row once, in order, with the union of the seeds that the line-ups request."""
         wanted: dict[Row, Seeding] = {}
         for lineup in self.lineups:
             for row in lineup.rows:
@@ -67,13 +67,13 @@ class Campaign:
 
     @property
     def learned(self) -> tuple[Lineup, ...]:
-        """The line-ups that have scores."""
+        """The line-ups whose rows train a learner and so have scores."""
         return tuple(lineup for lineup in self.lineups if lineup.rows[0].learns)
 
     def only(
         self, lineups: Sequence[str] = (), methods: Sequence[str] = (), scenarios: Sequence[str] = ()
     ) -> "Campaign":
-        """The same with these rows alone; claims and figures stay."""
+        """The campaign restricted to these rows. Claims and figures stay."""
         names = [lineup.name for lineup in self.lineups]
         for name in lineups:
             require(name in names, f"lineups: unknown {name!r}; there are {', '.join(names)}")

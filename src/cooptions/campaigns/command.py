@@ -1,4 +1,4 @@
-"""`cooptions campaign`: plan, show the plan, make what is missing, keep the scores, draw, report."""
+"""The command `cooptions campaign`: show the plan, run the missing blocks, collect scores, draw figures, report."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,12 +28,12 @@ from cooptions.training.tracking import open_tracker
 
 
 def campaign(arguments: CampaignArguments, console: Console) -> None:
-    """What the command does."""
+    """Run the command."""
     whole = relocated(read_campaign(arguments.file, trust=arguments.trust), arguments)
     if arguments.report:
         report(whole, console)
         return
-    with open_tracker(arguments.track, whole.runs, {}):  # refuses what is unknown or not installed; writes nothing yet
+    with open_tracker(arguments.track, whole.runs, {}):  # raises early if it is unknown or not installed
         pass
     chosen = whole.only(arguments.lineups, arguments.methods, arguments.scenarios)
     finish_groups(whole.runs, trust=arguments.trust)
@@ -44,7 +44,7 @@ def campaign(arguments: CampaignArguments, console: Console) -> None:
         return
     keep = keeper(chosen)
     keep(plan.blocks)
-    failed = _told(execute(plan, chosen, arguments, keep, console), whole.runs)
+    failed = _failure_lines(execute(plan, chosen, arguments, keep, console), whole.runs)
     failed += draw(chosen, console)
     report(whole, console)
     if failed:
@@ -55,7 +55,7 @@ def campaign(arguments: CampaignArguments, console: Console) -> None:
 
 
 def relocated(whole: Campaign, arguments: CampaignArguments) -> Campaign:
-    """The campaign with what the command line says otherwise."""
+    """The campaign with the overrides of the command line."""
     if arguments.seeds:
         number = range(arguments.seeds)
         lineups = (replace(each, seeding=replace(each.seeding, seeds=number)) for each in whole.lineups)
@@ -69,7 +69,7 @@ def relocated(whole: Campaign, arguments: CampaignArguments) -> Campaign:
 
 
 def plan_of(chosen: Campaign, arguments: CampaignArguments) -> Plan:
-    """What is missing. Rows for pictures that are there are left out."""
+    """The plan for the chosen rows, without rows whose only purpose is pictures that exist already."""
     wanted = chosen.wanted
     largest = max(seeding.block for seeding in wanted.values())
     members = arguments.members or (largest if arguments.executor == "ray" else max(60, largest))
@@ -79,14 +79,14 @@ def plan_of(chosen: Campaign, arguments: CampaignArguments) -> Plan:
 
 
 def drawn_rows(chosen: Campaign) -> set[Row]:
-    """Rows that are there for pictures alone, all of which are drawn."""
+    """The rows that serve only pictures, if all those pictures exist."""
     pictures = [figure for figure in chosen.figures if isinstance(figure, FromRun)]
     needed = {row for figure in pictures for row in figure.wanted_rows(chosen.places)}
     return {row for figure in pictures for row in figure.rows if not row.learns} - needed
 
 
 def execute(plan: Plan, chosen: Campaign, arguments: CampaignArguments, keep: Keep, console: Console) -> Failures:
-    """Make what is missing."""
+    """Run the missing jobs and return the failures."""
     todo = jobs(plan, chosen.runs)
     if not todo:
         return {}
@@ -97,7 +97,7 @@ def execute(plan: Plan, chosen: Campaign, arguments: CampaignArguments, keep: Ke
 
 
 def executor(arguments: CampaignArguments, site: Site) -> AbstractExecutor:
-    """The executor that was asked for."""
+    """The executor that the arguments name."""
     makers = {
         "inline": lambda: Inline(site),
         "processes": lambda: Processes(site, arguments.beside),
@@ -107,7 +107,7 @@ def executor(arguments: CampaignArguments, site: Site) -> AbstractExecutor:
 
 
 def keeper(chosen: Campaign) -> Keep:
-    """What enters finished blocks in the results."""
+    """A function that collects the scores of finished blocks in the results."""
 
     def keep(blocks: Sequence[Block]) -> None:
         for row in dict.fromkeys(block.row for block in blocks if block.row.learns):
@@ -117,13 +117,13 @@ def keeper(chosen: Campaign) -> Keep:
 
 
 def styles(chosen: Campaign) -> dict[str, Style]:
-    """A method looks the same in every figure; one that no figure can tell from others is left to its figure."""
+    """One plotting style per method, so that it looks the same in every figure."""
     labels = dict.fromkeys(row.label for lineup in chosen.learned for row in lineup.rows)
     return method_styles(labels)
 
 
 def draw(chosen: Campaign, console: Console) -> list[str]:
-    """Draw every figure; a line for each that cannot be drawn."""
+    """Draw every figure. Returns a message for each that cannot be drawn."""
     evidence = Evidence.read(chosen, chosen.results)
     looks = styles(chosen)
     failures = []
@@ -141,7 +141,7 @@ def draw(chosen: Campaign, console: Console) -> list[str]:
 
 
 def report(whole: Campaign, console: Console) -> None:
-    """Write the pages that the campaign names, and the report."""
+    """Update the pages that the campaign names, and write the report."""
     page = page_of(Evidence.read(whole, whole.results), whole.results)
     for path in whole.pages:
         write_page(path, page)
@@ -151,6 +151,6 @@ def report(whole: Campaign, console: Console) -> None:
     console.print(f"report: {path}")
 
 
-def _told(failures: Failures, runs: Path) -> list[str]:
-    """Which blocks failed, and the commands that try each again."""
+def _failure_lines(failures: Failures, runs: Path) -> list[str]:
+    """For each block that failed, the reason and the commands that run it again."""
     return [f"{block}: {reason}\n  again: {' && '.join(block.commands(runs))}" for block, reason in failures.items()]

@@ -1,4 +1,4 @@
-"""YAML with line numbers: a value that cannot be used is refused with its file, line and field."""
+"""YAML with line numbers: errors about a value name the file, line and field."""
 
 import difflib
 import math
@@ -18,18 +18,18 @@ Scalar = bool | int | float | str
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A value of a file, with its place and name."""
+    """A value of a YAML file, with its position and name."""
 
     node: yaml.Node
     file: str
     name: str
-    """The field, with dots: `lineups.main.methods`."""
+    """The dotted name of the field, for example `lineups.main.methods`."""
 
     def refuse(self, message: str) -> NoReturn:
         raise ConfigError(f"{self.file}:{self.node.start_mark.line + 1}: {self.name}: {message}")
 
     def fields(self, known: Collection[str]) -> dict[str, "Entry"]:
-        """The entries of a mapping whose names are given; another name is refused."""
+        """The entries of a mapping. Raises `ConfigError` for a name that is not in `known`."""
         found = self.entries()
         for name, entry in found.items():
             if name not in known:
@@ -72,7 +72,7 @@ class Entry:
         return self.node.value.strip()
 
     def chosen(self, choices: Collection[str], kind: str = "") -> str:
-        """A word that must be one of these."""
+        """The value as a word, which must be one of `choices`."""
         word = self.text()
         if word not in choices:
             self.refuse(unknown(word, choices, kind))
@@ -85,7 +85,7 @@ class Entry:
         return value
 
     def integer(self, least: int = 0, most: int = LARGEST_EXACT) -> int:
-        """A whole number; `1e5` and `20_000_000` are."""
+        """The value as an integer. `1e5` and `20_000_000` are accepted."""
         value = self.number()
         if value != round(value) or value < least:
             self.refuse(f"must be a whole number of at least {least}, not {self.text()!r}")
@@ -94,7 +94,7 @@ class Entry:
         return round(value)
 
     def value(self) -> Scalar | tuple[Scalar, ...]:
-        """A plain value of any kind, or a list of such."""
+        """The value as a scalar of any type, or as a tuple of scalars."""
         if isinstance(self.node, yaml.SequenceNode):
             return tuple(self._at(item)._scalar() for item in self.node.value)
         return self._scalar()
@@ -116,22 +116,22 @@ class Entry:
 
 @dataclass(frozen=True, eq=False)
 class Field(Entry):
-    """A value of a mapping."""
+    """A value of a mapping, with its key."""
 
     key: yaml.Node
 
 
 WHOLE = "campaign"
-"""The name of the file's own value."""
+"""The name of the top-level value."""
 
 
 def read_document(path: Path) -> Entry:
-    """The value of a YAML file."""
+    """The top-level value of a YAML file."""
     return parse_document(read_text(path), path.name)
 
 
 def parse_document(content: bytes, file: str) -> Entry:
-    """The value of YAML text; `file` is what messages call it."""
+    """The top-level value of YAML text. `file` is its name in messages."""
     node = compose(content, file)
     if node is None:
         raise ConfigError(f"{file}: is empty")
@@ -139,13 +139,13 @@ def parse_document(content: bytes, file: str) -> Entry:
 
 
 def unknown(word: str, choices: Collection[str], kind: str = "") -> str:
-    """What to say of a word that is none of the choices: the nearest one, or all where none is near."""
+    """An error message for a word that is not among the choices, with the closest choice or the first twelve."""
     near = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
-    told = f"unknown {kind} {word!r}".replace("  ", " ")
+    message = f"unknown {kind} {word!r}".replace("  ", " ")
     if near:
-        return f"{told}; did you mean {near[0]}?"
+        return f"{message}; did you mean {near[0]}?"
     shown = list(choices)[:12]
-    return f"{told}; there are {', '.join(shown)}{', ...' if len(choices) > len(shown) else ''}"
+    return f"{message}; there are {', '.join(shown)}{', ...' if len(choices) > len(shown) else ''}"
 
 
 def _number(word: str) -> float | None:

@@ -1,4 +1,4 @@
-"""How long a plan will take, and how much memory, from what was measured before; what was not is not guessed."""
+"""Estimates of a plan's time and memory from earlier measurements. Rows without measurements have no estimate."""
 
 import json
 import time
@@ -18,24 +18,24 @@ from cooptions.runs.config import Config, LearningConfig
 from cooptions.training.memory import tree_bytes
 
 ESTIMATE_SECONDS = 1.0
-"""How long a plan may compute sizes of states; learners that are left have no estimate."""
+"""The time limit for computing state sizes of a plan. Learners beyond it have no estimate."""
 
 Contestant = tuple[str, str]
-"""A family of scenarios, and what files of speeds call a learner."""
+"""A family of scenarios, and a learner's name in speed files."""
 
 
 @dataclass(frozen=True)
 class Speeds:
-    """What was measured of one seed among several."""
+    """Measured time and memory per seed, when several seeds train together."""
 
     milliseconds: dict[Contestant, float] = field(default_factory=dict)
-    """Of an update."""
+    """Milliseconds per update."""
     gigabytes: dict[Contestant, float] = field(default_factory=dict)
-    """Of the device's memory."""
+    """Gigabytes of the device's memory."""
 
     @classmethod
     def read(cls, folder: Path) -> "Speeds":
-        """From the files of `benchmarks.learning_speed`."""
+        """Read the files that `benchmarks.learning_speed` wrote."""
         speeds = cls()
         for path in sorted(folder.glob("learning_speed*.json")):
             measured = json.loads(path.read_text())
@@ -47,24 +47,24 @@ class Speeds:
         return speeds
 
     def seconds(self, block: Block) -> float | None:
-        """How long a block takes to learn, at its share of a group; `None` where nothing like it was measured."""
+        """The training time of a block within its group; None if its learner was not measured."""
         measured = self.milliseconds.get(contestant(block))
         updates = block.config.learning.learner.num_updates
         return None if measured is None else measured * updates * block.num_seeds / 1e3
 
     def memory(self, group: Group) -> float | None:
-        """Gigabytes of a group; `None` where nothing like it was measured."""
+        """The memory of a group in gigabytes; None if its learner was not measured."""
         measured = self.gigabytes.get(contestant(group.blocks[0]))
         return None if measured is None else measured * group.num_seeds
 
 
 def contestant(block: Block) -> Contestant:
-    """What files of speeds call a block, be it timed there or not."""
+    """The key of a block in speed files."""
     return block.row.place.partition("-")[0], speed_name(block.config.learning)
 
 
 def speed_name(learning: LearningConfig) -> str:
-    """The learner's name in files of speeds, and that of the options it learns with."""
+    """The name in speed files of the learner and the kind of options it uses."""
     learner, macro = learning.learner, learning.macro
     if macro is None:
         return learner.speed_name
@@ -74,24 +74,26 @@ def speed_name(learning: LearningConfig) -> str:
 
 
 def state_bytes(config: Config) -> int:
-    """What one seed keeps through training: networks, replay, environments. What a step holds for a while, and what
-    options add, comes on top."""
+    """Bytes of one seed's training state: networks, replay, environments.
+
+    The temporary memory of a step and the memory of options are not included.
+    """
     stage = config.learning.stage
     return tree_bytes(jax.eval_shape(lambda key: stage.init(config.env, key=key), jax.random.key(0)))
 
 
 def state_key(config: Config) -> tuple[str, str]:
-    """What `state_bytes` depends on: other fields of a learner change no sizes."""
+    """The fields that `state_bytes` depends on, as a key for caching."""
     learner = encode(config.learning.learner)
     return config.scenario, str([learner.get(name) for name in ("type", "num_envs", "rollout", "capacity", "network")])
 
 
 def memories(groups: Sequence[Group], speeds: Speeds) -> list[str]:
-    """Gigabytes of each group: as measured, or at least those of its state."""
+    """The gigabytes of each group in words: measured, or the size of its state as a lower bound."""
     states: dict[tuple[str, str], int] = {}
     end = time.monotonic() + ESTIMATE_SECONDS
 
-    def told(group: Group) -> str:
+    def estimate(group: Group) -> str:
         measured = speeds.memory(group)
         if measured is not None:
             return f"{measured:.2g}"
@@ -101,14 +103,14 @@ def memories(groups: Sequence[Group], speeds: Speeds) -> list[str]:
             states[key] = state_bytes(config)
         return f">{states[key] * group.num_seeds / 1e9:.2g}" if key in states else "?"
 
-    return [told(group) for group in groups]
+    return [estimate(group) for group in groups]
 
 
 def plan_table(plan: Plan, speeds: Speeds) -> Table:
-    """What the plan holds, each scenario's rows below its name; minutes are a row's share of its groups."""
+    """The plan as a table with rows sorted by scenario. The minutes are a row's share of its groups' time."""
     table = Table("method", "steps", "done", "missing", "minutes", "group", "GB", box=None, pad_edge=False)
     for column in table.columns:
-        column.no_wrap = True  # scenarios and all fit into 80 columns
+        column.no_wrap = True  # the table fits into 80 columns
     groups: dict[Block, tuple[int, str]] = {}
     for number, (group, gigabytes) in enumerate(zip(plan.groups, memories(plan.groups, speeds), strict=True), 1):
         groups |= dict.fromkeys(group.blocks, (number, gigabytes))
@@ -143,7 +145,7 @@ def _plan_cells(
 
 
 def plan_summary(plan: Plan, speeds: Speeds) -> str:
-    """How much is missing, and how long it will take to learn."""
+    """The number of missing blocks and the estimated training time, in words."""
     blocks = [block for group in plan.groups for block in group.blocks]
     seconds = [speeds.seconds(block) for block in blocks]
     timed = sum(each is not None for each in seconds)
@@ -157,7 +159,7 @@ def plan_summary(plan: Plan, speeds: Speeds) -> str:
 
 
 def spans(blocks: Sequence[Block]) -> str:
-    """The seeds of blocks, from and to."""
+    """The ranges of seeds in these blocks, in words."""
     found: list[list[int]] = []
     for block in sorted(blocks, key=lambda block: block.first):
         if found and found[-1][1] + 1 == block.first:

@@ -1,4 +1,4 @@
-"""Figures of a campaign: the rows each is made of, and how it is drawn from what was measured."""
+"""Figures of a campaign: the rows that each one needs, and how it is drawn from the results."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -29,24 +29,24 @@ class AbstractFigure(abc.ABC):
     rows: tuple[Row, ...]
 
     def wanted_rows(self, places: Places) -> tuple[Row, ...]:
-        """The rows that have to be run so that it can be drawn."""
+        """The rows that must be run before it can be drawn."""
         return self.rows
 
     @abc.abstractmethod
     def draw(
         self, results: Sequence[Result], places: Places, fraction: float, styles: Mapping[str, Style]
     ) -> list[Path]:
-        """Write its pictures to the results, of the rows there are; none where there are none."""
+        """Write its pictures for the rows that have results. Returns their paths."""
 
 
 @dataclass(frozen=True)
 class Curves(AbstractFigure):
-    """Learning curves: a picture for each scenario, with one panel or several."""
+    """Learning curves: one picture per scenario, with one or more panels."""
 
     panels: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """Titles and methods; one panel with all methods when left out."""
+    """The title and methods of each panel. Empty for one panel with all methods."""
     metric: str = ""
-    """The environment's own score when left out."""
+    """The metric to plot. Empty for the environment's own score."""
 
     def draw(self, results, places, fraction, styles):
         drawn = []
@@ -72,7 +72,7 @@ class Curves(AbstractFigure):
 
 @dataclass(frozen=True)
 class Overview(AbstractFigure):
-    """One picture with a panel for each scenario."""
+    """Learning curves in one picture, with a panel for each scenario."""
 
     metric: str = ""
 
@@ -86,14 +86,14 @@ class Overview(AbstractFigure):
 
 @dataclass(frozen=True)
 class Returns(Overview):
-    """The same by episodic return."""
+    """An overview of the episodic return."""
 
     metric: str = "return"
 
 
 @dataclass(frozen=True)
 class OptionCounts(AbstractFigure):
-    """A bar for each number of options, a panel for each scenario; no options, where a row has none."""
+    """Final scores by number of options, with a panel for each scenario. Rows without options count as 0."""
 
     metric: str = ""
 
@@ -112,11 +112,11 @@ class FromRun(AbstractFigure):
     figure: str = ""
 
     def wanted_rows(self, places: Places) -> tuple[Row, ...]:
-        """Pictures that are there are not made again: their runs take a while, and may be gone."""
+        """The rows whose picture is missing. Existing pictures are kept, since their runs take long and may be gone."""
         return tuple(row for row in self.rows if not self.path(row, places).exists())
 
     def path(self, row: Row, places: Places) -> Path:
-        """Where the picture of a row goes."""
+        """The path of a row's picture."""
         stem = f"{self.name}-{row.place}" if len(self.rows) > 1 else self.name
         return places.results / f"{stem}.png"
 
@@ -142,11 +142,11 @@ SCORE_FIGURES: dict[str, type[AbstractFigure]] = {
     "returns": Returns,
     "option-counts": OptionCounts,
 }
-"""Kinds of figures that are drawn from scores."""
+"""The kinds of figures that are drawn from scores."""
 
 
 def measured(results: Sequence[Result], rows: Sequence[Row], fraction: float, metric: str) -> list[Result]:
-    """What was measured of these rows, in their order."""
+    """The results of these rows, in the order of the rows."""
     there = [each for each in results if each.fraction == fraction and metric in ("", each.metric)]
     by_row = {(each.scenario, each.label): each for each in by_own_score(there)}
     keys = dict.fromkeys((row.place, row.label) for row in rows)
@@ -154,7 +154,7 @@ def measured(results: Sequence[Result], rows: Sequence[Row], fraction: float, me
 
 
 def count_options(result: Result) -> int:
-    """How many options a result was made with."""
+    """The number of options in a result; 0 for a method without options."""
     if "+" not in result.method:
         return 0
     return result.num_options or 2 * result.settings["laplacian"]["num_eigenfunctions"]

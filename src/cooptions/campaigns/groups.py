@@ -1,4 +1,4 @@
-"""Learning of several blocks in one call, in a directory of the group's own, and handing out what each has learned."""
+"""Train several blocks in one program, in the group's own directory, and copy each block's part to its run."""
 
 import hashlib
 import json
@@ -22,12 +22,12 @@ from cooptions.training.metrics import MetricsFile, line_of
 from cooptions.training.progress import Progress
 
 SCORES = "1"
-"""The name of the scores in the artefact of learning, which is a pair: every seed's policy, and its scores."""
+"""The name of the scores in the artefact of `learning`, which is a pair of policies and scores."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Blocks whose learning is the same program, on other options or seeds: they learn in one call."""
+    """Blocks that train in one call, because they differ only in their options and seeds."""
 
     blocks: tuple[Block, ...]
 
@@ -37,9 +37,9 @@ class Group:
 
 
 def learn_together(group: Group, envs: Sequence[AbstractEnv], runs: Path, progress: Progress) -> RunDirectory:
-    """Learn all blocks of a group, each in its environment, in one call: the group's directory, with what they learned.
+    """Train all blocks of a group in one call, each in its own environment. Returns the group's directory.
 
-    Stopped, it goes on from the group's checkpoint, as long as the group is the same.
+    If it was stopped, it resumes from the group's checkpoint, provided that the group is the same.
     """
     shared = group_config(group, runs)
     with open_run(group_path(group, shared, runs), {"learning": shared}) as where:
@@ -57,8 +57,10 @@ def learn_together(group: Group, envs: Sequence[AbstractEnv], runs: Path, progre
 
 
 def group_config(group: Group, runs: Path) -> Json:
-    """What learning depends on: the program, the seeds, and the very options. Another choice of blocks, or options
-    discovered anew, are another group: a checkpoint of this one is of no use to them."""
+    """What the group's training depends on: the program, the seeds and the option files.
+
+    Other blocks, or options that were discovered again, form another group, which cannot use this one's checkpoint.
+    """
     config = group.blocks[0].config
     return {
         "scenario": config.scenario,
@@ -76,14 +78,14 @@ def group_path(group: Group, config: Json, runs: Path) -> Path:
 
 
 def concatenate(envs: Sequence[AbstractEnv]) -> AbstractEnv:
-    """Environments of several blocks as one, seeds in front."""
+    """The environments of several blocks as one pytree, concatenated along the leading seed axis."""
     if any(jax.tree.structure(env) != jax.tree.structure(envs[0]) for env in envs):
         raise ArtifactError("group: the option sets of these runs differ in structure and cannot learn in one program")
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *envs)
 
 
 def finish_groups(runs: Path, *, trust: bool = False) -> None:
-    """Hand out what groups learned that were stopped while they did so."""
+    """Call `hand_out` for all groups that finished training but may have been stopped before they handed out."""
     for path in sorted((runs / "groups").glob("*")):
         where = RunDirectory(path)
         if "learning" in where.manifest:
@@ -91,8 +93,11 @@ def finish_groups(runs: Path, *, trust: bool = False) -> None:
 
 
 def hand_out(where: RunDirectory, runs: Path, *, trust: bool = False) -> None:
-    """Give every block its part of what a group learned; those that have it, or are no longer here, are left alone.
-    Code from outside that their configurations name is only imported if it is trusted."""
+    """Copy each block's part of a group's training to the block's run directory.
+
+    Blocks that have their part already, or whose directories are gone, are skipped. Code from outside that their
+    configurations name is imported only if `trust` is true.
+    """
     entry = where.manifest["learning"]
     begin, waiting = 0, []
     for block in entry["config"]["blocks"]:
@@ -102,12 +107,12 @@ def hand_out(where: RunDirectory, runs: Path, *, trust: bool = False) -> None:
             waiting.append((run, part))
     if waiting:
         note = {"members": begin, "group": entry["config"], "seconds": entry["seconds"], "made_by": entry["made_by"]}
-        _give(where, waiting, note, trust)
-    shutil.rmtree(where.file("checkpoints"), ignore_errors=True)  # whole replays: they would soon fill a disk
+        _write_parts(where, waiting, note, trust)
+    shutil.rmtree(where.file("checkpoints"), ignore_errors=True)  # with their replays they would soon fill the disk
 
 
-def _give(where: RunDirectory, waiting: Sequence[tuple[Path, slice]], note: Json, trust: bool) -> None:
-    """Metrics, scores, a note of the group, and at last the artefact, which makes a run complete."""
+def _write_parts(where: RunDirectory, waiting: Sequence[tuple[Path, slice]], note: Json, trust: bool) -> None:
+    """Write metrics, scores, a note about the group, and last the artefact, which makes each run complete."""
     arrays, rows = where.load("learning"), MetricsFile(where.file("metrics", "learning.jsonl")).rows()
     for path, part in waiting:
         with open_run(path, {}) as run:
@@ -117,13 +122,13 @@ def _give(where: RunDirectory, waiting: Sequence[tuple[Path, slice]], note: Json
             files = [run.file("scores", f"{each.metric}.safetensors") for each in scores]
             for each, file in zip(scores, files, strict=True):
                 save_scores(file, each)
-            write_bytes(run.file("metrics", "learning.jsonl"), b"".join(line_of(_of(row, part)) for row in rows))
+            write_bytes(run.file("metrics", "learning.jsonl"), b"".join(line_of(_select(row, part)) for row in rows))
             write_json(run.file("group.json"), note)
             run.save("learning", {name: array[part] for name, array in arrays.items()}, seconds=note["seconds"])
             run.seal("learning", files)
             run.summarise(scenario=config.scenario, seeds=config.seeds, stages=list(run.manifest))
 
 
-def _of(row: Json, part: slice) -> Json:
-    """A row of metrics, of some of the seeds."""
+def _select(row: Json, part: slice) -> Json:
+    """A row of metrics restricted to some of the seeds."""
     return {name: values if name == "step" else values[part] for name, values in row.items()}

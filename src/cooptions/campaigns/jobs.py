@@ -1,4 +1,4 @@
-"""A plan as jobs: discoveries, each made once, and the programs that learn from them."""
+"""Split a plan into jobs: discoveries, each run once, and the training programs that depend on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,18 +12,20 @@ from cooptions.files import Json
 
 @dataclass(frozen=True)
 class Job:
-    """What is made in one go, once others are made."""
+    """A unit of work that runs after the jobs it depends on."""
 
     name: str
     work: Work
     blocks: tuple[Block, ...]
     after: frozenset[str] = frozenset()
-    """The names of those it waits for. Blocks that failed there are left out."""
+    """The names of the jobs it depends on. Blocks that failed in them are left out."""
 
 
 def jobs(plan: Plan, runs: Path) -> list[Job]:
-    """Discoveries that are missing, each right before the first that learns from it; what learns from none need not
-    wait."""
+    """The missing jobs of a plan, in order.
+
+    Each missing discovery comes right before the first job that learns from it. Other jobs depend on nothing.
+    """
     todo: list[Job] = []
     discoveries: dict[str, Job] = {}
     for group in plan.groups:
@@ -38,7 +40,7 @@ def jobs(plan: Plan, runs: Path) -> list[Job]:
 
 
 def _discovery(block: Block) -> str:
-    """What tells discoveries apart: blocks that agree in it take over each other's."""
+    """The key of a block's discovery. Blocks with the same key share their discovery's artefacts."""
     return f"{block.row.place} {_before_learning(block)}"
 
 
@@ -47,6 +49,6 @@ def _before_learning(block: Block) -> dict[str, Json]:
 
 
 def _name(what: str, blocks: Sequence[Block]) -> str:
-    """The first block, and how many others."""
+    """A job's name: the first block and the number of others."""
     others = f".and-{len(blocks) - 1}-more" if len(blocks) > 1 else ""
     return ".".join([what, *blocks[0].place.parts]) + others

@@ -1,4 +1,4 @@
-"""What is going on: a table on a terminal, lines elsewhere. Workers report through files beside their logs."""
+"""Live status of a campaign: a table on a terminal, lines elsewhere. Workers report in files beside their logs."""
 
 import contextlib
 import time
@@ -21,11 +21,11 @@ from cooptions.training.progress import Progress, StageProgress
 JobStatus = Literal["running", "done", "failed", "stopped"]
 
 REPORT_SECONDS = 1.0
-"""How often a worker reports, and the table is drawn anew, at most."""
+"""The minimum interval between a worker's reports."""
 
 
 class ReportingProgress(Progress):
-    """Progress that also reports to a file."""
+    """Progress that is also written to a report file."""
 
     def __init__(self, progress: Progress, path: Path) -> None:
         super().__init__(progress.console, progress.tracker)
@@ -38,7 +38,7 @@ class ReportingProgress(Progress):
 
 
 class _Reporting:
-    """Progress of a stage, passed on, and reported now and then."""
+    """Wraps the progress of a stage and writes it to a report file at most every `REPORT_SECONDS`."""
 
     def __init__(self, show: StageProgress, path: Path) -> None:
         self.show, self.path = show, path
@@ -61,12 +61,12 @@ class _Reporting:
         self.spoken = now
         speed = (done - self.begun_at) / max(now - self.begun, 1e-9)
         left = (num_steps - done) / speed if speed > 0 else None
-        with contextlib.suppress(ArtifactError):  # a report that cannot be written is no reason to stop
+        with contextlib.suppress(ArtifactError):  # training continues without reports
             write_json(self.path, {"stage": self.show.name, "done": done, "of": num_steps, "seconds_left": left})
 
 
 def reporting(progress: Progress, log: Path) -> Progress:
-    """The same, reported beside a log."""
+    """Progress that is also reported in a file beside the log."""
     return ReportingProgress(progress, report_path(log))
 
 
@@ -76,7 +76,7 @@ def report_path(log: Path) -> Path:
 
 @dataclass
 class Watch:
-    """Shows what becomes of every row: a table on a terminal, and a line for each job elsewhere."""
+    """Shows the status of every row: as a table on a terminal, elsewhere as a line for each job."""
 
     rows: Mapping[Row, Sequence[Block]]
     """All blocks of each row."""
@@ -104,7 +104,7 @@ class Watch:
 
     def begun(self, job: Job) -> None:
         self.running[job.name] = job
-        self._tell(f"begun: {job.name}")
+        self._print(f"begun: {job.name}")
 
     def ended(self, job: Job, became: JobStatus, seconds: float) -> None:
         del self.running[job.name]
@@ -113,14 +113,14 @@ class Watch:
         if became == "failed":
             self.failed |= set(job.blocks)
         report_path(self.logs / f"{job.name}.log").unlink(missing_ok=True)
-        self._tell(f"{became}: {job.name}, {seconds:.0f} s")
+        self._print(f"{became}: {job.name}, {seconds:.0f} s")
 
     def refresh(self) -> None:
         if self._live is not None:
             self._live.refresh()
 
     def table(self) -> Table:
-        """A line for each row with something missing: seeds that are there, what is being done, how long it takes."""
+        """The status table: for each incomplete row its finished seeds, current stages and time left."""
         table = Table("scenario", "method", "seeds", "state", "time left", box=None, pad_edge=False)
         reports = {name: self._report(name) for name in list(self.running)}
         for row, blocks in self.rows.items():
@@ -130,7 +130,7 @@ class Watch:
         return table
 
     def summary(self, reports: Mapping[str, Json]) -> str:
-        """How many blocks are made, and when all will be if it goes on like this."""
+        """The number of finished blocks, and the estimated time left at the current speed, in words."""
         total, made = len(self.missing), len(self.done)
         begun = sum(_share(reports[name]) * len(job.blocks) for name, job in self._learning() if name in reports)
         share = (made + begun) / max(total, 1)
@@ -160,7 +160,7 @@ class Watch:
         left = [report["seconds_left"] for report in at_work if report.get("seconds_left") is not None]
         return [row.place, row.label, seeds, ", ".join(states), _clock(max(left)) if left else ""]
 
-    def _tell(self, line: str) -> None:
+    def _print(self, line: str) -> None:
         if not self.is_live:
             self.console.print(line, markup=False, soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""Fields of a configuration set by their dotted paths, as a campaign file names them."""
+"""Overrides of configuration fields by dotted path, as in campaign files."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from cooptions.campaigns.document import unknown
 from cooptions.runs.overrides import changed, nested
 
 Override = tuple[str, Any]
-"""A path such as `learning.learner.target_interval`, and a value."""
+"""A dotted path, for example `learning.learner.target_interval`, and a value."""
 
 RESERVED = {
     "scenario": "scenarios",
@@ -20,11 +20,11 @@ RESERVED = {
     "learning.macro.discoveries": "discoveries",
     "learning.macro.option_set": "methods",
 }
-"""Paths that a campaign sets itself, and its field that does so."""
+"""Paths that cannot be overridden, each with the field of the campaign file that sets it."""
 
 
 def has_path(config: Any, path: str) -> bool:
-    """Whether a configuration has this field: parts differ in theirs."""
+    """Whether a configuration has this field. Different parts have different fields."""
     for name in path.split("."):
         if not dataclasses.is_dataclass(config) or name not in _names(config):
             return False
@@ -33,13 +33,13 @@ def has_path(config: Any, path: str) -> bool:
 
 
 def with_overrides(config: Any, overrides: Sequence[Override], *, trust: bool = False) -> Any:
-    """The configuration with these fields set, all at once; those that its parts do not have are left out."""
+    """The configuration with these fields set together. Fields that its parts do not have are left out."""
     applied = {path: value for path, value in overrides if has_path(config, path)}
     return changed(config, nested(applied), trust=trust)
 
 
 def explain_missing(config: Any, path: str) -> str:
-    """Why setting this field changes nothing, with the nearest one that would."""
+    """An error message: why setting this field has no effect, with the closest existing field."""
     names = path.split(".")
     for depth, name in enumerate(names):
         if not dataclasses.is_dataclass(config):

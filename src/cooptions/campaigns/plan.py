@@ -1,4 +1,4 @@
-"""What has to run: the blocks of seeds that are missing, and which of them learn in one program."""
+"""Plan a campaign: find the missing blocks of seeds, and group those that train in one program."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,23 +15,23 @@ from cooptions.files import encode
 
 @dataclass(frozen=True)
 class Places:
-    """Where things are kept."""
+    """The folders of a campaign."""
 
     runs: Path
-    """Run directories, large, on this machine."""
+    """Run directories, which are large and local."""
     results: Path
-    """Scores and pictures, small, to be kept."""
+    """Scores and pictures, which are small and meant to be kept."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All blocks that were asked for, those that are missing, and how these are made."""
+    """All requested blocks, and the missing ones divided into groups and single blocks."""
 
     blocks: tuple[Block, ...]
     groups: tuple[Group, ...]
-    """Those that learn."""
+    """The missing blocks that train a learner, by program."""
     alone: tuple[Block, ...]
-    """Those that stop before."""
+    """The missing blocks that stop at an earlier stage."""
 
     @property
     def missing(self) -> tuple[Block, ...]:
@@ -46,7 +46,7 @@ class Plan:
 
 
 def make_plan(wanted: Mapping[Row, Seeding], places: Places, *, fraction: float = 1.0, members: int = 60) -> Plan:
-    """The plan for these seeds of each row, less what is there already."""
+    """The plan for these seeds of each row, without blocks that are done."""
     every = tuple(block for row, seeding in wanted.items() for block in seeding.blocks(row, fraction))
     largest = max((block.num_seeds for block in every), default=1)
     require(members >= largest, f"members must hold a block of {largest} seeds at least, not {members}")
@@ -59,14 +59,17 @@ def make_plan(wanted: Mapping[Row, Seeding], places: Places, *, fraction: float 
 
 
 def is_done(block: Block, places: Places) -> bool:
-    """Whether a block need not run: its run directory is complete, or its seeds are among the results."""
+    """Whether a block's run directory is complete or all its seeds are among the results."""
     if not block.row.learns:
         return is_finished(block, places.runs)
     return has_scores(block, places.runs) or set(block.seeds) <= known_seeds(block, places.results)
 
 
 def known_seeds(block: Block, results: Path) -> set[int]:
-    """The seeds of a block's row whose scores are among the results, by every metric; other settings are refused."""
+    """The seeds of a block's row that have results for every metric.
+
+    Raises `ArtifactError` if those results were made with other settings.
+    """
     known = []
     for path in result_paths(results, block.row, block.fraction):
         result = read_result(path)
@@ -76,7 +79,10 @@ def known_seeds(block: Block, results: Path) -> set[int]:
 
 
 def groups(missing: Sequence[Block], members: int) -> tuple[Group, ...]:
-    """Blocks of the same program together, up to so many seeds; every row's first seeds before any one's next."""
+    """Group blocks of the same program, with at most `members` seeds per group.
+
+    The first block of every row comes before the second block of any row.
+    """
     alike: dict[str, list[Block]] = {}
     for block in missing:
         alike.setdefault(program(block), []).append(block)
@@ -84,8 +90,7 @@ def groups(missing: Sequence[Block], members: int) -> tuple[Group, ...]:
 
 
 def program(block: Block) -> str:
-    """What the program of a block's learning depends on; its options are data, how many there are and of what shape
-    is not."""
+    """The key of a block's training program. Options are data, but their number and shape belong to the key."""
     config = block.config
     macro = config.learning.macro
     macro = replace(macro, discoveries=0) if macro else None

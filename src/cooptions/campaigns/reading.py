@@ -1,4 +1,4 @@
-"""A campaign file, read and checked whole before anything starts: what is wrong is told with its line."""
+"""Read and check a campaign file completely before anything runs. Errors name the line."""
 
 import contextlib
 import itertools
@@ -21,7 +21,7 @@ Kind = TypeVar("Kind")
 ROWS = ("scenarios", "methods", "options", "seeds", "until", "set", "variant")
 """Fields of a line-up."""
 SHARED = ("steps", "block", "discoveries")
-"""Fields that every line-up has in common."""
+"""Fields that all line-ups share."""
 FILE = ("name", "runs", "results", "pages", "fraction", "lineups", "compare", "figures", *ROWS[:-1], *SHARED)
 
 Fields = Mapping[str, Entry]
@@ -30,21 +30,21 @@ Overrides = dict[str, Entry]
 
 STEPS = "learning.learner.steps"
 MOST_ROWS = 10_000
-"""Of one line-up."""
+"""The maximum number of rows of a line-up."""
 
 
 def read_campaign(path: Path, *, trust: bool = False) -> Campaign:
-    """The campaign of a file. Code from outside that it names is only imported if it is trusted."""
+    """Read a campaign file. Code from outside that it names is imported only if `trust` is true."""
     return campaign_of(read_document(path), path.stem, trust=trust)
 
 
 def parse_campaign(content: bytes, file: str = "campaign.yaml", *, trust: bool = False) -> Campaign:
-    """The campaign of YAML text."""
+    """Read a campaign from YAML text."""
     return campaign_of(parse_document(content, file), Path(file).stem, trust=trust)
 
 
 def campaign_of(document: Entry, stem: str, *, trust: bool = False) -> Campaign:
-    """The campaign of a document; `stem` is its name where it has none."""
+    """The campaign of a parsed document. `stem` is its name if the document gives none."""
     fields = document.fields(FILE)
     if not trust:
         _refuse_outside(fields)
@@ -63,7 +63,7 @@ def campaign_of(document: Entry, stem: str, *, trust: bool = False) -> Campaign:
 
 
 def _refuse_outside(fields: Fields) -> None:
-    """Refuse to import code that a file names, which may be someone else's."""
+    """Raise `ConfigError` if the file names code from outside, since the file may not be trustworthy."""
     lineups = [entry.fields(ROWS) for entry in fields["lineups"].entries().values()] if "lineups" in fields else []
     for each in (fields, *lineups):
         for entry in (item for name in ("scenarios", "methods") if name in each for item in each[name].items()):
@@ -79,13 +79,13 @@ def _fraction(entry: Entry) -> float:
 
 
 def _named(fields: Fields, field: str, make: Callable[[str, Entry], Kind]) -> tuple[Kind, ...]:
-    """What is made of each entry of a field, in order."""
+    """The results of `make(name, entry)` for the entries of a field, in order."""
     entries = fields[field].entries() if field in fields else {}
     return tuple(make(name, entry) for name, entry in entries.items())
 
 
 def _lineups(document: Entry, fields: Fields, name: str) -> tuple[Lineup, ...]:
-    """The line-ups of a file, or the one that its own fields make."""
+    """The line-ups of a file, or a single one made from the file's top-level fields."""
     if "lineups" not in fields:
         found = (_lineup(name, document, fields, {}),)
         _require_used(_overrides(fields), found[0].rows)
@@ -102,11 +102,11 @@ def _lineups(document: Entry, fields: Fields, name: str) -> tuple[Lineup, ...]:
 
 
 def _require_distinct(lineups: Sequence[Lineup], entry: Entry) -> None:
-    """Rows of the same label and scenario share their files: they must have the same settings."""
-    told: dict[tuple[str, str], tuple[Row, str]] = {}
+    """Raise `ConfigError` if rows with the same label and scenario, which share files, have different settings."""
+    seen: dict[tuple[str, str], tuple[Row, str]] = {}
     for lineup in lineups:
         for row in lineup.rows:
-            other, where = told.setdefault((row.place, row.label), (row, lineup.name))
+            other, where = seen.setdefault((row.place, row.label), (row, lineup.name))
             if other.overrides != row.overrides:
                 entry.entries()[lineup.name].refuse(
                     f"{row} has other settings in {where}; give one of the two another `variant`"
@@ -114,7 +114,7 @@ def _require_distinct(lineups: Sequence[Lineup], entry: Entry) -> None:
 
 
 def _lineup(name: str, entry: Entry, fields: Fields, file: Fields) -> Lineup:
-    """A line-up: its own fields, and those of the file. Its own `set` makes a variant of the rows that it changes."""
+    """A line-up from its own fields and those of the file. Rows that its own `set` changes become a variant."""
     for needed in ("scenarios", "methods"):
         if needed not in fields:
             entry.refuse(f"needs {needed}")
@@ -130,7 +130,7 @@ def _lineup(name: str, entry: Entry, fields: Fields, file: Fields) -> Lineup:
         entry.refuse(f"makes {num} rows, more than the {MOST_ROWS} there may be")
     rows: dict[Row, Entry] = {}
     for scenario, (method, at), count in itertools.product(scenarios, chosen.items(), counts):
-        with told_at(at, {**shared, **own}):
+        with _errors_at(at, {**shared, **own}):
             plain = Row(scenario, method, count if "+" in method else 0, until)
             row = _varied(plain, shared, own, variant)
             _check(row)
@@ -140,22 +140,24 @@ def _lineup(name: str, entry: Entry, fields: Fields, file: Fields) -> Lineup:
 
 
 def _require_used(overrides: Overrides, rows: Sequence[Row]) -> None:
-    """Settings that change no row would be lost without a word."""
+    """Raise `ConfigError` for overrides that no row uses, since they would have no effect."""
     for path, at in overrides.items():
         if not any(row.uses(path) for row in rows):
             at.refuse(explain_missing(rows[0].config, path))
 
 
 def _varied(row: Row, shared: Overrides, own: Overrides, variant: str) -> Row:
-    """A row with the settings of the file, and those of its line-up under the line-up's name. Settings that it has no
-    field for are left out, so that rows that are the same are equal."""
+    """A row with the overrides of the file and of its line-up. The latter make it a variant.
+
+    Overrides that the row does not use are left out, so that equivalent rows compare equal.
+    """
     values = {path: _value(path, each) for path, each in {**shared, **own}.items() if row.uses(path)}
     name = variant if any(path in values for path in own) else ""
     return replace(row, overrides=tuple(values.items()), variant=name)
 
 
 def _variant(entry: Entry) -> str:
-    """A name that can stand in file names and labels; nothing for `none`."""
+    """A variant's name, which must be valid in file names and labels; empty for `none`."""
     name = entry.text()
     if not re.fullmatch(r"[\w-]+", name):
         entry.refuse(f"must be of letters, digits, - and _, not {name!r}")
@@ -167,7 +169,7 @@ def _value(path: str, entry: Entry) -> Any:
 
 
 def _overrides(fields: Fields) -> Overrides:
-    """What is set otherwise, by dotted path: `steps`, and `set` with dotted or nested names."""
+    """The overrides by dotted path, from `steps` and from `set`, whose names may be dotted or nested."""
     found = {STEPS: fields["steps"]} if "steps" in fields else {}
     found |= dict(_leaves(fields["set"], "")) if "set" in fields else {}
     for path, each in found.items():
@@ -184,13 +186,13 @@ def _leaves(entry: Entry, prefix: str) -> list[tuple[str, Entry]]:
 
 
 def _check(row: Row) -> None:
-    """Refuse a row whose parts do not fit together; every part checks its own fields."""
+    """Raise `ConfigError` for a row whose parts are incompatible. Each part checks its own fields."""
     _ = row.config.discovery
 
 
 @contextlib.contextmanager
-def told_at(entry: Entry, overrides: Overrides | None = None) -> Iterator[None]:
-    """Errors of configurations, told at the override that they name, or at this entry."""
+def _errors_at(entry: Entry, overrides: Overrides | None = None) -> Iterator[None]:
+    """Give a `ConfigError` the line of the override that it names, or else of `entry`."""
     try:
         yield
     except ConfigError as error:
@@ -202,14 +204,14 @@ def told_at(entry: Entry, overrides: Overrides | None = None) -> Iterator[None]:
 
 
 def _method(entry: Entry, until: str) -> str:
-    """A method by name; one of parts from outside is checked when it is used."""
+    """The name of a method. One with parts from outside is checked when it is used."""
     return entry.text() if ":" in entry.text() else entry.chosen(known_methods(until), "method")
 
 
 def _scenario(entry: Entry) -> str:
-    """A scenario or preset whose environment can be made."""
+    """The name of a scenario or preset. Its environment is made once, to check it."""
     name = entry.text()
-    with told_at(entry):
+    with _errors_at(entry):
         _ = scenario_preset(name).env
     return name
 
@@ -221,7 +223,7 @@ def _seeding(fields: Fields) -> Seeding:
 
 
 def _seeds(entry: Entry) -> range:
-    """A number of seeds from 0 on, or `first..last`."""
+    """The seeds: `first..last`, or a number of seeds from 0 on."""
     word = entry.text()
     first, dots, last = word.partition("..")
     if not dots:

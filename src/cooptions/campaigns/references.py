@@ -1,4 +1,4 @@
-"""Claims and figures of a campaign file: what they name must be among its rows."""
+"""Read the claims and figures of a campaign file, which refer to its rows."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ Fields = Mapping[str, Entry]
 
 @dataclass(frozen=True)
 class _Pool:
-    """The rows that a claim or a figure may name."""
+    """The rows that a claim or a figure may refer to."""
 
     rows: tuple[Row, ...]
     plain: bool
-    """Whether methods are named without the line-up's settings."""
+    """Whether methods are named without the variant of their line-up."""
 
     def label(self, row: Row) -> str:
         return method_label(row.method, row.num_options) if self.plain else row.label
@@ -38,12 +38,12 @@ class _Pool:
         return found
 
     def chosen(self, entry: Entry) -> list[str]:
-        """Labels of rows, as tables show them."""
+        """The labels in tables of the methods that an entry names."""
         labels = [each.chosen(self.labels, "method") for each in entry.items()]
         return list(dict.fromkeys(row.label for label in labels for row in self.labels[label]))
 
     def places(self, entry: Entry | None) -> list[str]:
-        """Scenarios, as tables call them: those given, or all."""
+        """The names in tables of the scenarios that an entry names, or of all."""
         known = {row.scenario: row.place for row in self.rows}
         if entry is None:
             return list(dict.fromkeys(known.values()))
@@ -107,7 +107,7 @@ def read_figure(name: str, entry: Entry, lineups: Sequence[Lineup]) -> AbstractF
 
 
 def _rows_for(kind: str, rows: Sequence[Row], entry: Entry) -> tuple[Row, ...]:
-    """The rows that a figure of a run can be drawn from."""
+    """The rows whose runs have the artefacts that a figure needs."""
     needs = FIGURES[kind].needs
     fit = tuple(row for row in rows if set(needs) <= set(Block(row, 0, 1).stages))
     if not fit:

@@ -1,4 +1,4 @@
-"""Pages of a campaign: tables between the markers of a Markdown page, and one HTML file that holds everything."""
+"""Pages of a campaign: tables between markers in Markdown pages, and one self-contained HTML report."""
 
 import base64
 import html
@@ -15,14 +15,14 @@ from cooptions.files import write_bytes
 from cooptions.scores.tables import markdown_table
 
 PARTS = (*WHOLE_TABLES, *LINEUP_TABLES, "figures")
-"""The generated parts of a page; those of a line-up are called `ends:NAME`, or `ends` for the first one."""
+"""The generated parts of a page. A line-up's parts are named for example `ends:NAME`, or `ends` for the first one."""
 
 NOTHING = "Nothing was measured yet."
 
 
 @dataclass(frozen=True)
 class Page:
-    """What pages are made from."""
+    """The results and pictures from which pages are made."""
 
     evidence: Evidence
     pictures: Sequence[Path]
@@ -51,12 +51,12 @@ class Page:
 
 
 def page_of(evidence: Evidence, results: Path) -> Page:
-    """A page about these results, with the pictures that lie beside them."""
+    """A page about these results, with the pictures in the same folder."""
     return Page(evidence, sorted(results.glob("*.png")))
 
 
 def write_page(path: Path, page: Page) -> None:
-    """Write the generated parts of a Markdown page anew."""
+    """Update the generated parts of a Markdown page."""
     try:
         text = path.read_text()
     except OSError as error:
@@ -69,7 +69,7 @@ def write_page(path: Path, page: Page) -> None:
 
 
 def with_parts(text: str, part: Callable[[str], str]) -> str:
-    """The text of a page, with every part that it has markers for made anew."""
+    """The text of a page with every marked part replaced by its current content."""
     names = list(dict.fromkeys(re.findall(r"<!-- (?:begin|end) (\S+) -->", text)))
     if not names:
         raise ArtifactError(
@@ -89,7 +89,7 @@ def _markers(part: str) -> tuple[str, str]:
 
 
 def write_html(path: Path, page: Page) -> None:
-    """Write one HTML file with all tables and pictures; it fetches nothing."""
+    """Write one self-contained HTML file with all tables and pictures."""
     write_bytes(path, html_report(page).encode())
 
 
@@ -115,7 +115,7 @@ def _section(title: str, table: Table) -> str:
 
 
 def _inline(cell: str) -> str:
-    """A cell, whose Markdown is at most one bold or code span."""
+    """A cell as HTML. Its Markdown may be a single bold or code span."""
     text = html.escape(cell)
     text = re.sub(r"^\*\*(.*)\*\*$", r"<strong>\1</strong>", text)
     return re.sub(r"^`(.*)`$", r"<code>\1</code>", text)

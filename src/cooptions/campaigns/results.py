@@ -1,4 +1,4 @@
-"""What was measured, as small files that outlive run directories: one for each row, share of training and metric."""
+"""Result files: the scores of a row in small JSON files that outlive run directories, one per fraction and metric."""
 
 import json
 import re
@@ -19,29 +19,31 @@ from cooptions.scores.statistics import Scores
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """The scores of one row by one metric, of all seeds there are."""
+    """The scores of one row by one metric, for all its seeds."""
 
     scenario: str
-    """As tables call it."""
+    """The scenario's name in tables."""
     method: str
     num_options: int
-    """0 for all there are."""
+    """The number of options used; 0 for all of the set."""
     fraction: float
-    """The share of the row's steps that was taken."""
+    """The fraction of the row's steps that was trained for."""
     metric: str
     settings: Json
-    """What the scores depend on besides the seed."""
+    """The configuration that the scores depend on, without the seeds."""
     steps: Int[np.ndarray, " evaluation"]
     seeds: tuple[int, ...]
     means: Float[np.ndarray, "seed evaluation"]
-    """Each seed's mean over the episodes of an evaluation; NaN once it diverged, infinite where the environment gave no
-    number."""
+    """Each seed's mean over the episodes of an evaluation.
+
+    It is NaN from the evaluation at which the seed diverged, and infinite if the environment's score was not finite.
+    """
     last: Float[np.ndarray, "seed episode"]
     """The scores of the last evaluation's episodes."""
     blocks: tuple[Json, ...]
     """How each block of seeds was made: commands, seconds, device, versions, date."""
     variant: str = ""
-    """The name of its settings where the same method was measured with others, too."""
+    """The name of its overrides, to distinguish it from the same method with other settings."""
 
     @property
     def label(self) -> str:
@@ -49,37 +51,37 @@ class Result:
 
     @property
     def discoveries(self) -> int:
-        """How many sets of options were discovered for it; seeds that share one are not independent."""
+        """The number of option sets discovered for it. Seeds that share a set are not independent."""
         macro = self.settings["learning"]["macro"]
         if macro is None or macro["option_set"]:
             return 0
-        shared = macro["discoveries"]  # of blocks that do not say so themselves
+        shared = macro["discoveries"]  # the default for blocks without their own number
         sizes = [(len(each["seeds"]), each.get("discoveries", shared)) for each in self.blocks]
         return sum(min(num_seeds, asked or num_seeds) for num_seeds, asked in sizes)
 
     @property
     def scores(self) -> Scores:
-        """One score for each seed and evaluation, as tables and curves show them."""
+        """One score per seed and evaluation, as shown in tables and curves."""
         return Scores(self.label, self.scenario, self.metric, self.steps, self.means[:, :, None])
 
 
 def result_path(results: Path, row: Row, fraction: float, metric: str) -> Path:
-    """The file of a row's scores by one metric."""
+    """The path of a row's scores by one metric."""
     share = fraction_suffix(fraction).replace("-", ".", 1)
     return results / "scores" / f"{row.place}.{row.label}{share}.{metric}.json"
 
 
 def result_paths(results: Path, row: Row, fraction: float) -> list[Path]:
-    """The files of a row that are there."""
+    """The existing result files of a row."""
     name = result_path(results, row, fraction, "*").name
     return [path for path in sorted((results / "scores").glob(name)) if path.name.count(".") == name.count(".")]
 
 
 def collect(row: Row, fraction: float, runs: Path, results: Path) -> list[Path]:
-    """Enter the scores of every finished run directory of a row. Seeds known from earlier, elsewhere, are kept."""
+    """Write the scores of all finished run directories of a row to its result files. Other known seeds are kept."""
     found: dict[str, list[Result]] = {}
     for block in finished_blocks(row, fraction, runs):
-        for each in _of_block(block, runs):
+        for each in _block_results(block, runs):
             found.setdefault(each.metric, []).append(each)
     written = []
     for metric, parts in found.items():
@@ -91,7 +93,7 @@ def collect(row: Row, fraction: float, runs: Path, results: Path) -> list[Path]:
 
 
 def finished_blocks(row: Row, fraction: float, runs: Path) -> list[Block]:
-    """The blocks of a row whose run directories hold scores, also such as were copied here; larger ones last."""
+    """The blocks of a row whose run directories have scores, including copied directories. Larger blocks come last."""
     pattern = re.compile(rf"seeds-(\d+)-(\d+){re.escape(fraction_suffix(fraction))}")
     matches = [pattern.fullmatch(path.name) for path in sorted((runs / row_folder(row)).glob("seeds-*"))]
     spans = [(int(match[1]), int(match[2])) for match in matches if match]
@@ -100,7 +102,7 @@ def finished_blocks(row: Row, fraction: float, runs: Path) -> list[Block]:
 
 
 def merged(parts: Sequence[Result], path: Path) -> Result:
-    """One result of several; where two hold the same seed, the later one counts."""
+    """Merge results into one. If two have the same seed, the later one wins."""
     first = parts[0]
     for part in parts[1:]:
         check_settings(part.settings, first.settings, path)
@@ -121,19 +123,21 @@ def merged(parts: Sequence[Result], path: Path) -> Result:
 
 
 def check_settings(wanted: Json, there: Json, path: Path) -> None:
-    """Refuse to put scores of different settings into one file. How many seeds share a discovery may differ: every
-    block tells its own."""
+    """Raise `ArtifactError` if scores of different settings would go into one file.
+
+    The number of seeds that share a discovery may differ, because every block records its own.
+    """
     if changes := differences(_comparable(there), _comparable(wanted)):
-        told = "; ".join(changes)
-        raise ArtifactError(f"{path}: made with other settings: {told}; delete it or choose another --results")
+        listed = "; ".join(changes)
+        raise ArtifactError(f"{path}: made with other settings: {listed}; delete it or choose another --results")
 
 
 EARLIER: Json = {"options": {"sight": "observation"}}
-"""What was so before there was a field for it: results from then do not name the field."""
+"""The values of fields that older results lack, because the fields did not exist yet."""
 
 
 def _comparable(settings: Json) -> Json:
-    """Settings as of today, without how many seeds share a discovery."""
+    """The settings with the fields of the current version, without the number of seeds that share a discovery."""
     filled = settings | {part: fields | settings[part] for part, fields in EARLIER.items() if part in settings}
     learning = filled.get("learning") or {}
     if not learning.get("macro"):
@@ -142,8 +146,8 @@ def _comparable(settings: Json) -> Json:
     return filled | {"learning": learning | {"macro": macro}}
 
 
-def _of_block(block: Block, runs: Path) -> list[Result]:
-    """What a finished run directory scored, each metric."""
+def _block_results(block: Block, runs: Path) -> list[Result]:
+    """The scores of a finished run directory, one result per metric."""
     row = block.row
     settings = settings_of(settings_made(block, runs))
     check_settings(block.settings, settings, runs / block.place)
@@ -168,12 +172,12 @@ def _of_block(block: Block, runs: Path) -> list[Result]:
 
 
 def read_results(results: Path) -> list[Result]:
-    """Everything that was measured."""
+    """All results in a folder."""
     return [read_result(path) for path in sorted((results / "scores").glob("*.json"))]
 
 
 def by_own_score(results: Sequence[Result]) -> list[Result]:
-    """Each row once: by the environment's own score, or by its return where it has no other."""
+    """One result per row: the environment's own score, or the return if there is no such score."""
     scored = {(each.scenario, each.label, each.fraction) for each in results if each.metric != "return"}
     return [
         each for each in results if each.metric != "return" or (each.scenario, each.label, each.fraction) not in scored
@@ -191,7 +195,7 @@ def read_result(path: Path) -> Result:
 
 
 def write_result(path: Path, result: Result) -> None:
-    """A line for each field, seed and block: a new one changes few lines."""
+    """Write a result with one line per field, seed and block, so that a new seed changes few lines."""
     fields: Json = {name: getattr(result, name) for name in result.__dataclass_fields__}
     if not result.variant:
         del fields["variant"]
@@ -208,7 +212,7 @@ def _value(name: str, value: Any) -> str:
 
 
 def _number(value: float) -> float | str | None:
-    """Four significant digits; JSON has no NaN and no infinity."""
+    """A number rounded to four significant digits. NaN becomes None and infinity a string, since JSON has neither."""
     if np.isinf(value):
         return str(value)
     return None if np.isnan(value) else float(f"{value:.4g}")

@@ -1,4 +1,4 @@
-"""Rows of a campaign: what is learned by which method, in which run directories, by which commands."""
+"""Rows of a campaign (a method in a scenario), their blocks of seeds, run directories and commands."""
 
 import shlex
 from dataclasses import dataclass, field, fields, replace
@@ -16,11 +16,11 @@ from cooptions.runs.stages import STAGES, stage_configs
 
 @dataclass(frozen=True)
 class Command:
-    """The command that runs a scenario up to a stage, or up to the last one before it that has a command of its own."""
+    """The command that runs a scenario up to a stage, or to the last earlier stage that has a command."""
 
     name: str
     methods: Swap
-    """The methods of its rows."""
+    """The methods that its rows may name."""
     takes_method: bool = True
 
 
@@ -30,11 +30,11 @@ COMMANDS: dict[str, Command] = {
     "options": Command("discover", DISCOVERY_SWAPS["method"]),
     "learning": Command("train", LEARNING_SWAPS["method"]),
 }
-"""The stages a row may stop at."""
+"""The stages at which a row may stop, each with its command."""
 
 
 class _Plain:
-    """A frozen dataclass that is sent to other processes without what was computed from its fields."""
+    """A frozen dataclass that is pickled without its cached properties."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {each.name: getattr(self, each.name) for each in fields(self)}  # pyright: ignore[reportArgumentType]
@@ -45,16 +45,16 @@ class Row(_Plain):
     """One method in one scenario."""
 
     scenario: str
-    """As the command line takes it: a scenario or a preset."""
+    """A scenario or preset, as on the command line."""
     method: str
     num_options: int = 0
-    """How many options are used, the first of the set; 0 for all."""
+    """The number of options used, the first of the set; 0 for all."""
     until: str = "learning"
-    """The stage it stops at: `learning`, or an earlier one for figures of discovery and options."""
+    """The stage at which it stops: `learning`, or an earlier one for figures of discovery and options."""
     overrides: tuple[Override, ...] = ()
-    """Fields of the configuration that are set otherwise."""
+    """Configuration fields with other values than the method's."""
     variant: str = ""
-    """The name of these settings where the same method is measured with others, too."""
+    """The name of these overrides, to distinguish the row from the same method with other settings."""
 
     def __post_init__(self) -> None:
         require(self.until in COMMANDS, f"until must be one of {', '.join(COMMANDS)}, not {self.until!r}")
@@ -65,7 +65,7 @@ class Row(_Plain):
 
     @property
     def place(self) -> str:
-        """The scenario as files and tables call it."""
+        """The scenario's name in files and tables."""
         return self.scenario.replace(":", "-").replace("/", "-")
 
     @property
@@ -74,7 +74,7 @@ class Row(_Plain):
 
     @cached_property
     def config(self) -> Config:
-        """What one seed of it makes, over all steps."""
+        """The configuration of one seed over all steps."""
         config = scenario_preset(self.scenario)
         config = with_parts(config, COMMANDS[self.until].methods.parts(self.method, config))
         config = with_overrides(config, self.overrides)
@@ -85,7 +85,7 @@ class Row(_Plain):
         return config
 
     def uses(self, path: str) -> bool:
-        """Whether it depends on a field of the configuration: it has the field, and a stage that looks at it."""
+        """Whether its configuration has this field and one of its stages uses it."""
         config = self.config
         stages = (*STAGES[self.until].after(config), self.until)
         looked_at = {field for stage in stages for field in STAGES[stage].fields}
@@ -97,16 +97,16 @@ class Row(_Plain):
 
 @dataclass(frozen=True)
 class Block(_Plain):
-    """Seeds of a row that run side by side: the unit that can be made again, bit by bit, and one run directory."""
+    """Consecutive seeds of a row that share a run directory. A block can be reproduced bit for bit."""
 
     row: Row
     first: int
     """The first seed."""
     num_seeds: int
     fraction: float = 1.0
-    """How much of the row's steps of learning are taken. Discovery and the training of options stay as they are."""
+    """The fraction of the row's learning steps. Discovery and option training are not shortened."""
     discoveries: int = field(default=1, compare=False)
-    """How many of the seeds discover options, the first ones: the others share these. 0 for every seed its own."""
+    """The number of seeds, from the first, that discover options; the others share these. 0: every seed discovers."""
 
     def __post_init__(self) -> None:
         require(0 < self.fraction <= 1, f"fraction must lie in (0, 1], not {self.fraction}")
@@ -117,12 +117,12 @@ class Block(_Plain):
 
     @property
     def place(self) -> Path:
-        """Where its run directory lies among the runs of the campaign."""
+        """The path of its run directory within the campaign's runs."""
         return row_folder(self.row) / f"seeds-{self.first}-{self.seeds[-1]}{fraction_suffix(self.fraction)}"
 
     @cached_property
     def config(self) -> Config:
-        """What its command makes."""
+        """The configuration of its command."""
         config = replace(self.row.config, seed=self.first, seeds=self.num_seeds)
         if self._scenario != self.row.scenario:
             config = replace(config, scenario=self._scenario)
@@ -139,11 +139,11 @@ class Block(_Plain):
 
     @property
     def settings(self) -> Json:
-        """What its scores depend on, whatever the seeds."""
+        """The configuration that its scores depend on, without the seeds."""
         return settings_of(self.stages[self.row.until])
 
     def commands(self, runs: Path = Path("runs")) -> tuple[str, ...]:
-        """The commands that make its run directory alone."""
+        """The commands that make its run directory without a campaign."""
         out = str(runs / self.place)
         command = COMMANDS[self.row.until]
         method = ["--method", self.row.method] if command.takes_method else []
@@ -168,7 +168,7 @@ class Block(_Plain):
 
     @property
     def _scenario(self) -> str:
-        """The scenario; shaped rewards fade over the same part of training, however short that is."""
+        """The scenario, with the horizon of shaped rewards multiplied by the fraction."""
         horizon = self.row.config.env.shaping_horizon
         if self.fraction == 1 or horizon == 0:
             return self.row.scenario
@@ -180,18 +180,18 @@ class Block(_Plain):
 
 
 MOST_SEEDS = 1_000_000
-"""Of a row, which run in blocks."""
+"""The maximum number of seeds of a row."""
 
 
 @dataclass(frozen=True)
 class Seeding:
-    """Which seeds of a row are wanted, and how they are made."""
+    """The seeds of a row, and how they are divided into blocks."""
 
     seeds: range
     block: int = 5
-    """Seeds that share a run directory; the last block may be smaller."""
+    """Seeds per run directory. The last block may be smaller."""
     discoveries: int = 1
-    """How many seeds of a block discover options."""
+    """The number of seeds of a block that discover options."""
 
     def __post_init__(self) -> None:
         require(len(self.seeds) >= 1, f"seeds must be at least 1, not {len(self.seeds)}")
@@ -199,23 +199,23 @@ class Seeding:
         require(self.block >= 1, f"block must be at least 1, not {self.block}")
 
     def blocks(self, row: Row, fraction: float) -> tuple[Block, ...]:
-        """The blocks of a row. A row that learns nothing has no fraction."""
+        """The blocks of a row. The fraction applies only to rows that train a learner."""
         share = fraction if row.learns else 1.0
         end = self.seeds[-1] + 1
         starts = range(self.seeds[0], end, self.block)
         return tuple(Block(row, at, min(self.block, end - at), share, self.discoveries) for at in starts)
 
     def widened(self, other: "Seeding") -> "Seeding":
-        """The same for the seeds of both."""
+        """This seeding, extended to the seeds of both."""
         return replace(self, seeds=range(min(self.seeds[0], other.seeds[0]), max(self.seeds[-1], other.seeds[-1]) + 1))
 
 
 scenario_preset = lru_cache(preset)
-"""The configuration of a scenario. It makes its environment, and many rows share one."""
+"""The configuration of a scenario. Cached, because it makes an environment that many rows share."""
 
 
 def known_methods(until: str) -> list[str]:
-    """The names of methods whose rows stop at a stage: each learner, alone and with every kind of options."""
+    """The names of the methods for rows that stop at a stage: each learner, alone and with every kind of options."""
     names = COMMANDS[until].methods.names()
     alone = [name for name in names if "+" not in name]
     added = [name.partition("+")[2] for name in names if "+" in name]
@@ -223,8 +223,10 @@ def known_methods(until: str) -> list[str]:
 
 
 def settings_of(stage: Json) -> Json:
-    """What scores depend on, of the configuration of their stage: not the seeds, and how options are chosen only where
-    there are any."""
+    """The part of a stage's configuration that scores depend on.
+
+    The seeds are left out, and the exploration of options is left out if there are no options.
+    """
     settings = {name: value for name, value in stage.items() if name not in ("seed", "seeds")}
     learning = settings.get("learning")
     if learning and learning["macro"] is None:
@@ -234,13 +236,13 @@ def settings_of(stage: Json) -> Json:
 
 
 def method_label(method: str, num_options: int = 0, variant: str = "") -> str:
-    """The method, with the number of options if it is not all, and the name of its settings if they have one."""
+    """The method's label: its name, the number of options if it is not all, and the variant if there is one."""
     counted = f"{method}-{num_options}options" if num_options else method
     return f"{counted}@{variant}" if variant else counted
 
 
 def row_folder(row: Row) -> Path:
-    """Where the run directories of a row lie among those of the campaign."""
+    """The folder of a row's run directories within the campaign's runs."""
     return Path(row.place) / row.label
 
 
@@ -249,7 +251,7 @@ def fraction_suffix(fraction: float) -> str:
 
 
 def _words(path: str, value: Any) -> list[str]:
-    """An override as flags of the command line."""
+    """An override as a command-line flag."""
     *parents, name = path.replace("_", "-").split(".")
     if isinstance(value, bool):
         return ["--" + ".".join([*parents, name if value else f"no-{name}"])]

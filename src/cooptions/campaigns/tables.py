@@ -1,4 +1,4 @@
-"""The tables of a campaign, each made from the results alone."""
+"""The tables of a campaign, computed from its results."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ from cooptions.scores.statistics import Estimate, Scores, probability_of_improve
 
 @dataclass(frozen=True)
 class Table:
-    """A table for a page."""
+    """A table as strings."""
 
     head: tuple[str, ...]
     rows: Sequence[Sequence[str]]
@@ -32,32 +32,34 @@ class Table:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything that tables are made from; rows in the order of the campaign."""
+    """A campaign and its results, in the order of the campaign's rows."""
 
     campaign: Campaign
     results: Sequence[Result]
 
     @classmethod
     def read(cls, campaign: Campaign, folder: Path) -> "Evidence":
-        """The results of the campaign's rows; others that lie beside them are no part of it."""
+        """Read the results of the campaign's rows from a folder. Other results there are ignored."""
         order = {(row.place, row.label): index for index, row in enumerate(campaign.wanted)}
         found = [each for each in read_results(folder) if (each.scenario, each.label) in order]
         return cls(campaign, sorted(found, key=lambda each: order[each.scenario, each.label]))
 
     @property
     def scored(self) -> list[Result]:
-        """Each row once, by the environment's own score."""
+        """One result per row, by the environment's own score."""
         return by_own_score(self.results)
 
     @property
     def verdicts(self) -> dict[str, list[list[Verdict]]]:
-        """The verdicts of each claim's comparisons, at every share of the steps."""
+        """The verdicts of each claim's comparisons, at every fraction of the steps."""
         return {claim.name: [decide(each, self.scored) for each in claim.comparisons] for claim in self.campaign.claims}
 
 
 def verdict_table(evidence: Evidence) -> Table:
-    """Each claim: over all scenarios, and in each where it is made. Of several shares of the steps the largest
-    counts."""
+    """The verdict on each claim, overall and by scenario.
+
+    If a row was run over several fractions of its steps, the largest one counts.
+    """
     scenarios = list(dict.fromkeys(place for claim in evidence.campaign.claims for place in claim.scenarios))
     rows = []
     for claim in evidence.campaign.claims:
@@ -68,36 +70,39 @@ def verdict_table(evidence: Evidence) -> Table:
 
 
 def comparison_table(evidence: Evidence) -> Table:
-    """One line for each comparison that could be made, by both measures."""
+    """One line for each comparison with results on both sides, by both measures."""
     rows = []
     for verdict in (verdict for each in evidence.verdicts.values() for one in each for verdict in one):
         comparison, left, right = verdict.comparison, verdict.left, verdict.right
         if left and right:
             sign = RULES[comparison.claim.rule].sign
-            told = [f"{measure(left.scores)} {sign} {measure(right.scores)}" for measure in MEASURES.values()]
+            compared = [f"{measure(left.scores)} {sign} {measure(right.scores)}" for measure in MEASURES.values()]
             above = str(probability_of_improvement([left.scores], [right.scores]))
             methods = f"{left.label} {sign} {right.label}"
             start = [comparison.claim.name, comparison.scenario, methods, _millions(left)]
-            rows.append([*start, *told, above, with_caveat([verdict])])
+            rows.append([*start, *compared, above, with_caveat([verdict])])
     head = ("claim", "scenario", "claimed", "steps", *MEASURES, "first ends above second", "verdict")
     return Table(head, rows)
 
 
 def with_caveat(verdicts: Sequence[Verdict]) -> str:
-    """One verdict of several. What was decided by the options of few discoveries says so: how much discoveries differ
-    the interval of seeds that share them does not know. A claim holds by all of its comparisons, and fails by any."""
-    told = summary(verdicts) if verdicts else ""
-    behind = [each.discoveries or MIN_SEEDS for each in verdicts if each.verdict == told]
-    decisive = {HOLDS: min, FAILS: max}.get(told)
+    """The summary of several verdicts, with a note if few discoveries or missing results weaken it.
+
+    If seeds share discovered options, their interval does not include the variation between discoveries. A claim holds
+    if all its comparisons do, so the fewest discoveries count; it fails if any fails, so the most count.
+    """
+    verdict = summary(verdicts) if verdicts else ""
+    behind = [each.discoveries or MIN_SEEDS for each in verdicts if each.verdict == verdict]
+    decisive = {HOLDS: min, FAILS: max}.get(verdict)
     missing = sum(each.verdict == UNMEASURED for each in verdicts)
-    notes = [f"{missing} of {len(verdicts)} not measured"] if missing and told != UNMEASURED else []
+    notes = [f"{missing} of {len(verdicts)} not measured"] if missing and verdict != UNMEASURED else []
     if decisive is not None and (num := decisive(behind)) < MIN_SEEDS:
         notes.append("one discovery" if num == 1 else f"{num} discoveries")
-    return f"{told} ({'; '.join(notes)})" if notes else told
+    return f"{verdict} ({'; '.join(notes)})" if notes else verdict
 
 
 def coverage_table(evidence: Evidence, lineup: Lineup) -> Table:
-    """How many seeds of each method there are, and from how many discoveries."""
+    """The number of seeds of each method that have results, and of their discoveries."""
     wanted = len(lineup.seeding.seeds)
 
     def seeds(found: Result | None) -> str:
@@ -110,12 +115,12 @@ def coverage_table(evidence: Evidence, lineup: Lineup) -> Table:
 
 
 def end_table(evidence: Evidence, lineup: Lineup) -> Table:
-    """What each method scores at the end of training."""
+    """Each method's score at the end of training."""
     return _by_scenario("end, IQM [95% interval]", evidence, lineup, _score_of(end_iqm))
 
 
 def area_table(evidence: Evidence, lineup: Lineup) -> Table:
-    """What each method scores in the mean of all evaluations."""
+    """Each method's mean score over all evaluations."""
     return _by_scenario("mean of all evaluations, IQM [95% interval]", evidence, lineup, _score_of(area_iqm))
 
 
@@ -130,24 +135,24 @@ def _score_of(measure: Callable[[Scores], Estimate]) -> Callable[[Result | None]
 
 
 def _longest(evidence: Evidence) -> dict[tuple[str, str], Result]:
-    """Each row by its scenario and label, over the largest share of the steps there is."""
+    """For each scenario and label, the result over the largest fraction of the steps."""
     return {(each.scenario, each.label): each for each in sorted(evidence.scored, key=lambda each: each.fraction)}
 
 
-def _by_scenario(corner: str, evidence: Evidence, lineup: Lineup, tell: Callable[[Result | None], str]) -> Table:
-    """Every method of a line-up in every scenario, over the largest share of the steps there is."""
+def _by_scenario(corner: str, evidence: Evidence, lineup: Lineup, text: Callable[[Result | None], str]) -> Table:
+    """A table of the line-up's methods by scenario, from the results over the largest fraction of the steps."""
     longest = _longest(evidence)
     wanted = {(row.place, row.label) for row in lineup.rows}
 
     def cell(place: str, label: str) -> str:
-        return tell(longest.get((place, label))) if (place, label) in wanted else "-"
+        return text(longest.get((place, label))) if (place, label) in wanted else "-"
 
     rows = [[label, *(cell(place, label) for place in lineup.places)] for label in lineup.labels]
     return Table((corner, *lineup.places), rows)
 
 
 def method_table(evidence: Evidence) -> Table:
-    """What every method of the campaign scores in every scenario, by both measures."""
+    """The scores of every method of the campaign in every scenario, by both measures."""
     wanted = [(row.place, row.label) for row in evidence.campaign.wanted if row.learns]
     longest = _longest(evidence)
     places, labels = (list(dict.fromkeys(names)) for names in zip(*wanted, strict=True))
@@ -155,15 +160,15 @@ def method_table(evidence: Evidence) -> Table:
     def cell(place: str, label: str) -> str:
         if (place, label) not in wanted:
             return "-"
-        told = [_score_of(measure)(longest.get((place, label))) for measure in MEASURES.values()]
-        return " / ".join(dict.fromkeys(told))
+        scores = [_score_of(measure)(longest.get((place, label))) for measure in MEASURES.values()]
+        return " / ".join(dict.fromkeys(scores))
 
     rows = [[label, *(cell(place, label) for place in places)] for label in labels]
     return Table((" / ".join(MEASURES), *places), rows)
 
 
 def score_table(evidence: Evidence) -> Table:
-    """What every row scored, and how it was made."""
+    """The scores of every row, and how it was made."""
     rows = []
     for each in evidence.scored:
         made = [block["made_by"] | {"day": block["made_by"]["date"][:10]} for block in each.blocks]
@@ -174,12 +179,12 @@ def score_table(evidence: Evidence) -> Table:
 
 
 def return_table(evidence: Evidence) -> Table:
-    """The same rows by episodic return."""
+    """The episodic return of every row."""
     return Table(_HEAD, [_cells(each) for each in evidence.results if each.metric == "return"])
 
 
 def time_table(evidence: Evidence) -> Table:
-    """How long the rows took whose time was measured, by device."""
+    """The measured time of the rows, by device."""
     times: dict[str, list[tuple[int, float, float]]] = {}
     for block in (block for each in evidence.scored for block in each.blocks):
         seconds = _learning_seconds(block)
@@ -216,8 +221,8 @@ _HEAD = ("scenario", "method", *MEASURES, "seeds", "steps")
 def _cells(result: Result) -> list[str]:
     lost = result.scores.left_out
     seeds = f"{len(result.seeds)} ({lost})" if lost else str(len(result.seeds))
-    told = [str(measure(result.scores)) for measure in MEASURES.values()]
-    return [result.scenario, result.label, *told, f"{seeds}{_discoveries(result)}", _millions(result)]
+    scores = [str(measure(result.scores)) for measure in MEASURES.values()]
+    return [result.scenario, result.label, *scores, f"{seeds}{_discoveries(result)}", _millions(result)]
 
 
 def _discoveries(result: Result) -> str:
@@ -227,7 +232,7 @@ def _discoveries(result: Result) -> str:
 
 
 def _once(values: Iterable[str]) -> str:
-    """What all blocks of a row have in common, or each of what they have."""
+    """The distinct values, joined by commas."""
     return ", ".join(dict.fromkeys(values))
 
 
@@ -243,7 +248,7 @@ def _seconds(result: Result) -> float | None:
 
 
 def _learning_seconds(block: dict) -> float | None:
-    """A block's share of the time that its group learned; `None` where that was not measured."""
+    """A block's share of its group's training time; None if that was not measured."""
     return None if block["seconds"] is None else block["seconds"] * len(block["seeds"]) / block["members"]
 
 

@@ -1,7 +1,7 @@
-"""Claims decided by a rule that is fixed before anything is measured.
+"""Decide claims by a rule that is fixed before anything is measured.
 
-Each comparison looks at two measures: the scores at the end of training, and the mean of all evaluations (the area
-under the curve). Both are interquartile means over seeds with 95% intervals.
+Each comparison uses two measures: the scores at the end of training, and the mean over all evaluations (the area under
+the curve). Both are interquartile means over seeds with 95% intervals.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ from cooptions.scores.statistics import Estimate, Scores, final_iqm, over_traini
 HOLDS, FAILS, UNDECIDED, UNMEASURED = "holds", "does not hold", "undecided", "not measured"
 
 MIN_SEEDS = 5
-"""With fewer on either side nothing is decided: intervals of fewer seeds are much too narrow (`Bootstrap`)."""
+"""The minimum number of seeds per side for a decision. Intervals of fewer seeds are much too narrow (`Bootstrap`)."""
 
 
 def end_iqm(scores: Scores) -> Estimate:
@@ -25,18 +25,18 @@ def end_iqm(scores: Scores) -> Estimate:
 
 
 def area_iqm(scores: Scores) -> Estimate:
-    """The mean of all evaluations."""
+    """The mean score over all evaluations."""
     return final_iqm(over_training(scores))
 
 
 MEASURES: dict[str, Callable[[Scores], Estimate]] = {"end": end_iqm, "mean of all evaluations": area_iqm}
 
 Pairs = Sequence[tuple[Estimate, Estimate]]
-"""The left and the right of a comparison, by each measure."""
+"""The estimates of the left and the right side, for each measure."""
 
 
 def better(pairs: Pairs) -> str:
-    """Whether the left is better: above by either measure, and below by neither; above means disjoint intervals."""
+    """Whether the left side is better: above by some measure and below by none. Above means disjoint intervals."""
     above, below = _disjoint(pairs)
     if above == below:
         return UNDECIDED
@@ -44,8 +44,10 @@ def better(pairs: Pairs) -> str:
 
 
 def equal(pairs: Pairs) -> str:
-    """Whether the two are alike: by both measures the interval of each holds the other's IQM. They are not if any
-    intervals are disjoint."""
+    """Whether the two sides are equal: by both measures, each interval contains the other side's IQM.
+
+    They are not equal if the intervals of any measure are disjoint.
+    """
     if any(_disjoint(pairs)):
         return FAILS
     alike = all(left.low <= right.value <= left.high and right.low <= left.value <= right.high for left, right in pairs)
@@ -53,7 +55,7 @@ def equal(pairs: Pairs) -> str:
 
 
 def _disjoint(pairs: Pairs) -> tuple[bool, bool]:
-    """Whether the left is above the right by any measure, and whether it is below by any."""
+    """Whether the left side is above the right by any measure, and whether it is below by any."""
     above = any(left.low > right.high for left, right in pairs)
     return above, any(left.high < right.low for left, right in pairs)
 
@@ -71,15 +73,18 @@ RULES: dict[str, Rule] = {"better": Rule(">", better), "equal": Rule("=", equal)
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed of methods in some scenarios. Of several on the left, the one with the best end counts, and each
-    on the right is a comparison."""
+    """A claim about methods in some scenarios.
+
+    If the left side has several methods, the one with the best final score counts. Each method on the right side is a
+    comparison of its own.
+    """
 
     name: str
     sentence: str
     left: tuple[str, ...]
-    """Labels of methods, as tables show them."""
+    """The labels of the methods on the left side, as in tables."""
     against: tuple[tuple[str, str], ...]
-    """Scenarios, and the methods that the left is compared with there."""
+    """Pairs of a scenario and a method with which the left side is compared there."""
     rule: str = "better"
 
     def __post_init__(self) -> None:
@@ -105,7 +110,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a comparison, at one share of the steps."""
+    """The outcome of a comparison at one fraction of the steps."""
 
     comparison: Comparison
     fraction: float
@@ -115,14 +120,16 @@ class Verdict:
 
     @property
     def discoveries(self) -> int | None:
-        """How many discoveries the side with the fewest rests on; `None` where neither has discovered options."""
+        """The number of discoveries of the side with fewer; None if neither side has discovered options."""
         sides = [side.discoveries for side in (self.left, self.right) if side and side.discoveries]
         return min(sides, default=None)
 
 
 def decide(comparison: Comparison, results: Sequence[Result]) -> list[Verdict]:
-    """The verdict at every share of the steps at which both sides were measured, the largest first; one "not measured"
-    if at none."""
+    """The verdicts at every fraction of the steps at which both sides were measured, the largest first.
+
+    If there is none, the only verdict is "not measured".
+    """
     verdicts = []
     claim = comparison.claim
     for fraction in sorted({result.fraction for result in results}, reverse=True):
@@ -139,7 +146,7 @@ def decide(comparison: Comparison, results: Sequence[Result]) -> list[Verdict]:
 
 
 def summary(verdicts: Iterable[Verdict]) -> str:
-    """One verdict of several: what holds holds in all that were measured, and what fails in one does not hold."""
+    """Combine verdicts, ignoring unmeasured ones: all must hold for the claim to hold, and any failure fails it."""
     measured = {verdict.verdict for verdict in verdicts} - {UNMEASURED}
     if len(measured) < 2:
         return measured.pop() if measured else UNMEASURED

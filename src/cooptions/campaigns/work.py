@@ -1,6 +1,6 @@
-"""What campaigns ask of run directories: to discover, to learn, and to tell what is there. Nothing else here makes one.
+"""Run discovery and learning in run directories, and query their state. Only this module of campaigns makes any.
 
-Every block discovers in its own run directory; then the blocks of a group learn in one call (`groups`).
+Every block runs discovery in its own run directory. Then the blocks of a group train in one call (`groups`).
 """
 
 import json
@@ -20,14 +20,14 @@ from cooptions.scores.statistics import Scores
 from cooptions.training.progress import Progress
 
 Failures = dict[Block, str]
-"""What went wrong with each block that is still missing."""
+"""The error of each block that failed."""
 
 Work = Callable[[Sequence[Block], Path, Progress], Failures]
-"""What is done for some blocks; what failed."""
+"""A function that does a job for some blocks and returns the failures."""
 
 
 def discover_blocks(blocks: Sequence[Block], runs: Path, progress: Progress) -> Failures:
-    """All that comes before learning, and nothing else."""
+    """Run every stage before learning."""
     failures: Failures = {}
     for block in blocks:
         make = prepared if block.row.learns else discover
@@ -36,7 +36,7 @@ def discover_blocks(blocks: Sequence[Block], runs: Path, progress: Progress) -> 
 
 
 def learn_blocks(blocks: Sequence[Block], runs: Path, progress: Progress) -> Failures:
-    """Discovery as far as it is missing, then learning, in one program."""
+    """Run the missing discoveries, then train all blocks in one program."""
     failures: Failures = {}
     envs: dict[Block, AbstractEnv] = {}
 
@@ -47,7 +47,7 @@ def learn_blocks(blocks: Sequence[Block], runs: Path, progress: Progress) -> Fai
 
     def learn() -> None:
         where = learn_together(Group(tuple(envs)), list(envs.values()), runs, progress)
-        hand_out(where, runs, trust=True)  # what they name was imported to make them
+        hand_out(where, runs, trust=True)  # the code they name was imported to make them
 
     for block in blocks:
         attempt(failures, [block], progress, lambda block=block: prepare(block))
@@ -57,7 +57,7 @@ def learn_blocks(blocks: Sequence[Block], runs: Path, progress: Progress) -> Fai
 
 
 def attempt(failures: Failures, blocks: Sequence[Block], progress: Progress, work: Callable[[], None]) -> None:
-    """Do some work. Whatever fails, even the compiler or the device's memory, fails for these blocks alone."""
+    """Call `work`. Any error, even of the compiler or of the device's memory, becomes a failure of these blocks."""
     try:
         work()
     except Interrupted:
@@ -69,7 +69,7 @@ def attempt(failures: Failures, blocks: Sequence[Block], progress: Progress, wor
 
 
 def discover(block: Block, runs: Path, progress: Progress) -> None:
-    """All stages of a block that learns nothing."""
+    """Run all stages of a block that does not train a learner."""
     with open_run(runs / block.place, block.stages) as run:
         progress.console.print(f"[bold]{block}[/]")
         for stage in block.stages:
@@ -78,7 +78,7 @@ def discover(block: Block, runs: Path, progress: Progress) -> None:
 
 
 def prepared(block: Block, runs: Path, progress: Progress) -> AbstractEnv | None:
-    """What a block learns in, after discovery; `None` if it has learned already, and only its scores were missing."""
+    """Run a block's discovery and return its task; None if it has learned already and only its scores were missing."""
     with open_run(runs / block.place, block.stages) as run:
         if "learning" in run.manifest:
             write_scores(Run(block.config, run, progress))
@@ -91,8 +91,10 @@ def prepared(block: Block, runs: Path, progress: Progress) -> AbstractEnv | None
 
 
 def take_over(stage: str, run: RunDirectory, siblings: Path) -> None:
-    """Copy the artefact of a stage from another run of the same scenario and seeds that made it from the same
-    configuration: methods share walks, and numbers of options share all of discovery."""
+    """Copy a stage's artefact from another run of the same scenario, seeds and configuration, if there is one.
+
+    Methods thus share walks, and rows with different numbers of options share all of discovery.
+    """
     if stage in run.manifest:
         return
     for path in sorted(siblings.glob(f"*/{run.path.name.partition('-fraction')[0]}*")):
@@ -103,33 +105,33 @@ def take_over(stage: str, run: RunDirectory, siblings: Path) -> None:
 
 
 def is_finished(block: Block, runs: Path) -> bool:
-    """Whether a block has reached its last stage."""
+    """Whether a block has finished its last stage."""
     return block.row.until in RunDirectory(runs / block.place).manifest
 
 
 def has_scores(block: Block, runs: Path) -> bool:
-    """Whether a block has learned, and its scores are written."""
+    """Whether a block has learned and its scores are written."""
     run = RunDirectory(runs / block.place)
     return "learning" in run.manifest and any(run.file("scores").glob("*.safetensors"))
 
 
 def stages_made(block: Block, runs: Path) -> set[str]:
-    """The stages of a block that need not be made again."""
+    """The stages of a block that are complete."""
     return set(RunDirectory(runs / block.place).manifest)
 
 
 def scores_of(block: Block, runs: Path) -> list[Scores]:
-    """What a finished block scored, each metric."""
+    """The scores of a finished block, one for each metric."""
     return read_scores(runs / block.place)
 
 
 def settings_made(block: Block, runs: Path) -> Json:
-    """The configuration that a block learned with."""
+    """The configuration with which a block learned."""
     return RunDirectory(runs / block.place).configs["learning"]
 
 
 def made(block: Block, runs: Path) -> Json:
-    """How a block was made, by the machine that made it. Seconds of learning are those of all seeds of its group."""
+    """How a block was made: commands, times, device, versions. The learning time is that of its whole group."""
     run = RunDirectory(runs / block.place)
     entry = run.manifest["learning"]
     path = run.file("group.json")
@@ -148,7 +150,7 @@ def made(block: Block, runs: Path) -> Json:
 
 
 def wait_until_free(blocks: Sequence[Block], runs: Path, seconds: float) -> None:
-    """Wait for the locks of blocks that another process holds, which may be about to die."""
+    """Wait up to `seconds` until no other process, for example one that is being killed, holds the blocks' locks."""
     end = time.monotonic() + seconds
     for path in (runs / block.place for block in blocks):
         while path.exists() and not _is_free(path) and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""Words of a command line as a dataclass: each field is a flag, `--field value` or `--field=value`."""
+"""Parse a command line into a dataclass. Each field is a flag, `--field value` or `--field=value`."""
 
 import dataclasses
 import difflib
@@ -13,16 +13,16 @@ from cooptions.runs.values import read
 Arguments = TypeVar("Arguments")
 
 POSITIONAL = {"positional": True}
-"""The metadata of a field that is given by its place, without a flag."""
+"""The metadata of a positional field."""
 HELP = ("help", "help_all")
 
 
 @dataclass(frozen=True)
 class Given:
-    """A flag as it was typed."""
+    """A flag and its values as typed."""
 
     name: str
-    """Its name as that of a field: dots stay, hyphens are underscores."""
+    """The name of the field: dots are kept, hyphens become underscores."""
     values: tuple[str, ...]
 
     @property
@@ -31,12 +31,12 @@ class Given:
 
 
 def flag(name: str) -> str:
-    """A field's name as a flag."""
+    """The flag of a field."""
     return f"--{name.replace('_', '-')}"
 
 
 def parse(kind: type[Arguments], words: Sequence[str], command: str) -> Arguments:
-    """The arguments of a command that has no other flags. `--help` prints them and exits."""
+    """Parse the arguments of a command without other flags. `--help` prints them and exits."""
     if asks_for_help(words):
         print(command_help(kind, command))
         raise SystemExit(0)
@@ -50,8 +50,10 @@ def asks_for_help(words: Sequence[str]) -> bool:
 def divide(
     kind: type[Arguments], words: Sequence[str], command: str, *, alone: bool = False
 ) -> tuple[Arguments, list[Given]]:
-    """The arguments of a command, and the flags that are not its own, which take all that follows them; where its own
-    are `alone`, others are refused."""
+    """Parse the arguments of a command. Returns them and all other flags, each with every word that follows it.
+
+    With `alone`, other flags raise `ConfigError`.
+    """
     fields = {field.name: field for field in dataclasses.fields(kind)}  # pyright: ignore[reportArgumentType]
     hints = get_type_hints(kind)
     places, given = _scan(words, {name: hints[name] for name, field in fields.items() if not field.metadata})
@@ -70,7 +72,7 @@ def divide(
 
 
 def refuse_unknown(command: str, given: Iterable[Given], names: Sequence[str]) -> None:
-    """Refuse a flag that no field has, with the nearest ones."""
+    """Raise `ConfigError` for a flag without a field, with the closest flags."""
     for each in given:
         if each.name not in names:
             near = difflib.get_close_matches(each.name, names, n=3, cutoff=0.6)
@@ -79,7 +81,7 @@ def refuse_unknown(command: str, given: Iterable[Given], names: Sequence[str]) -
 
 
 def _scan(words: Sequence[str], kinds: dict[str, Any]) -> tuple[list[str], list[Given]]:
-    """What stands by itself, and the flags with what follows each."""
+    """The positional words, and the flags with their values."""
     places: list[str] = []
     given: list[Given] = []
     left = list(words)
@@ -99,7 +101,7 @@ def _scan(words: Sequence[str], kinds: dict[str, Any]) -> tuple[list[str], list[
 
 
 def _room(name: str, kinds: dict[str, Any]) -> float:
-    """How many of the words that follow a flag may be its own."""
+    """The maximum number of values of a flag."""
     kind = kinds.get(name, kinds.get(name.removeprefix("no_")))
     if kind is bool:
         return 0.0
@@ -107,7 +109,7 @@ def _room(name: str, kinds: dict[str, Any]) -> float:
 
 
 def _by_place(names: Sequence[str], hints: dict[str, Any], places: Sequence[str], command: str) -> dict[str, Any]:
-    """The positional fields, in their order; the last takes the rest if it can hold them."""
+    """The values of the positional fields, in order. A tuple as the last field takes all remaining words."""
     values: dict[str, Any] = dict(zip(names, places, strict=False))
     rest = places[len(names) :]
     if names and _is_many(hints[names[-1]]) and len(places) >= len(names):
@@ -122,7 +124,7 @@ def _is_many(kind: Any) -> bool:
 
 
 def _only(given: Given, hints: dict[str, Any], command: str) -> str:
-    """The one value of a flag; a flag that is true or false needs none."""
+    """The single value of a flag. A bool flag needs none."""
     name = given.name.removeprefix("no_")
     if hints[name] is bool and not given.values:
         return "true" if given.name == name else "false"

@@ -1,4 +1,4 @@
-"""`cooptions campaign`: many runs, as a file says."""
+"""The command `cooptions campaign`, which executes many runs from a file."""
 
 from collections.abc import Sequence
 

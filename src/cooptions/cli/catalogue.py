@@ -1,4 +1,4 @@
-"""Everything that has a name, read from the sources: a listing, or a mistyped name, must not wait for JAX."""
+"""All names, read from the source files, so that listing or checking them does not import JAX."""
 
 import ast
 from functools import cache
@@ -17,7 +17,7 @@ KINDS = {
     "figures": Registry("figure", "cooptions.figures"),
     "environments": ENVIRONMENTS,
 }
-"""Parts by kind. These registries only read; those that parts register in are imported with the parts."""
+"""Parts by kind. These registries only read source files; parts register in those of their own packages."""
 
 TABLES = {
     "presets": ("runs/presets.py", "PRESETS"),
@@ -25,11 +25,11 @@ TABLES = {
     "methods of learning": ("runs/paper.py", "TEAM_LEARNERS"),
     "recipes of options": ("options/train.py", "RECIPES"),
 }
-"""Tables of names: the file and the dictionary."""
+"""Names that are keys of dictionaries: the file and the dictionary."""
 
 
 def names() -> dict[str, dict[str, str]]:
-    """Every name by kind, with what it is in a line where that is written."""
+    """Every name by kind, with a one-line description if there is one."""
     found = {kind: registry.summaries() for kind, registry in KINDS.items()}
     tables = {kind: dict.fromkeys(keys_of(*place), "") for kind, place in TABLES.items()}
     return {"scenarios": dict.fromkeys(scenario_names(), ""), **tables, **found, "environments": summaries()}
@@ -37,7 +37,7 @@ def names() -> dict[str, dict[str, str]]:
 
 @cache
 def keys_of(file: str, table: str) -> tuple[str, ...]:
-    """The keys of a dictionary that is written out at the top of a module of ours."""
+    """The keys of a dictionary literal at the top level of a module of this package."""
     source = Path(cooptions.__file__).parent / file
     for node in ast.parse(source.read_text(encoding="utf-8")).body:
         target = node.target if isinstance(node, ast.AnnAssign) else None
@@ -47,13 +47,13 @@ def keys_of(file: str, table: str) -> tuple[str, ...]:
 
 
 def require_scenario(name: str) -> None:
-    """Refuse a name that cannot be a preset or scenario; what its fields are set to, its environment will judge."""
+    """Raise `ConfigError` for a name that is no preset or scenario. The values in it are checked by its environment."""
     presets = keys_of(*TABLES["presets"])
     if ":" not in name and name not in presets:
         family_of(name, families(), presets)
 
 
 def require_name(kind: str, name: str) -> None:
-    """Refuse a name that no part of a kind has."""
+    """Raise `ConfigError` for a name that no part of a kind has."""
     if ":" not in name and name not in KINDS[kind].names():
         raise ConfigError(f"{KINDS[kind].kind}: unknown {name!r}; {nearest(name, KINDS[kind].names())}")

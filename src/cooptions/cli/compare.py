@@ -1,4 +1,4 @@
-"""`cooptions compare`: what several runs have learned, side by side."""
+"""The command `cooptions compare`, which compares the scores of several runs."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from cooptions.errors import require
 
 @dataclass(frozen=True)
 class CompareArguments:
-    """Compare what several runs learned: a table, how likely each ends above the first, and curves with intervals."""
+    """Compare several runs: a table, the probability that each scores above the first, and curves with intervals."""
 
     runs: tuple[Path, ...] = dataclasses.field(default=(), metadata=POSITIONAL)
-    """Run directories; what others are compared with comes first."""
+    """Run directories. The others are compared with the first."""
     metric: str = ""
-    """What to compare; the first score of the environment when left out. `return` is the sum of rewards."""
+    """The score to compare, by default the environment's first one. `return` is the sum of rewards."""
     names: tuple[str, ...] = ()
-    """What to call each run; its method when left out."""
+    """A name for each run, by default its method."""
     last: int = 1
-    """Over how many of the last evaluations the table is made."""
+    """The number of last evaluations that the table averages."""
     out: Path | None = None
-    """A directory for the picture of the curves; none is drawn when left out."""
+    """A directory for the picture of the curves. Without it, none is drawn."""
     marl_eval: Path | None = None
     """Also write the scores to this file, in marl-eval's JSON format."""
     json: bool = False

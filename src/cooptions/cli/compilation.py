@@ -1,4 +1,4 @@
-"""Compiled programs kept between processes: the second run of the same configuration starts in seconds."""
+"""A cache of compiled programs on disk, so that the second run of a configuration starts in seconds."""
 
 import hashlib
 import platform
@@ -9,13 +9,13 @@ from cooptions.files import cache_place
 
 
 def keep_compiled(wanted: bool) -> None:
-    """Let JAX keep what it compiles on disk, unless it was told not to or has a cache already."""
+    """Enable JAX's compilation cache on disk, unless it is turned off or the user has configured one."""
     place = cache_place()
     if not wanted or place is None:
         return
     import jax
 
-    if jax.config.values.get("jax_compilation_cache_dir") is not None:  # JAX_COMPILATION_CACHE_DIR: the user's own
+    if jax.config.values.get("jax_compilation_cache_dir") is not None:  # the user has set JAX_COMPILATION_CACHE_DIR
         return
     path = place / "compiled" / machine()
     try:
@@ -28,11 +28,11 @@ def keep_compiled(wanted: bool) -> None:
 
 
 def machine() -> str:
-    """A name for machines that can share compiled programs: code for one processor may not run on another."""
+    """A name for the kind of machine, because code compiled for one processor may not run on another."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         features = sorted({line for line in lines if line.startswith(("model name", "flags", "Features", "CPU part"))})
     except OSError:
         features = [platform.processor()]
-    told = "\n".join([platform.system(), platform.machine(), *features])
-    return f"{platform.machine()}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+    description = "\n".join([platform.system(), platform.machine(), *features])
+    return f"{platform.machine()}-{hashlib.sha256(description.encode()).hexdigest()[:12]}"

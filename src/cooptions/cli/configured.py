@@ -1,4 +1,4 @@
-"""A configuration from a command line: a preset or scenario, a YAML file, parts by name, and single fields."""
+"""Make a configuration from a command line: a preset or scenario, a YAML file, parts by name, and single fields."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,27 +18,27 @@ from cooptions.runs.recipe import apply_recipe, read_recipe
 from cooptions.runs.stages import STAGES
 
 ALWAYS = ("scenario", "seed", "seeds")
-"""Fields that every stage depends on."""
+"""The fields that every stage depends on."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """What a command can configure."""
+    """The options of a command that set the configuration."""
 
     command: str
     stage: str
-    """The last stage it makes."""
+    """The last stage that it makes."""
     swaps: Swaps = field(default_factory=lambda: DISCOVERY_SWAPS)
     """Parts that can be exchanged by name."""
     aliases: Mapping[str, str] = field(default_factory=dict)
     """Short names of fields."""
     first: tuple[str, ...] = ("seeds", "seed")
-    """Fields that `--help` shows, besides parts and short names."""
+    """The fields that `--help` shows besides parts and short names."""
     only: tuple[str, ...] = ()
-    """Fields that it can set, with all that are in them; all that its stages use when left out."""
+    """The top-level fields that it can set. Empty for all that its stages use."""
 
     def fields(self, config: Config) -> list[Field]:
-        """The fields it can set in a configuration."""
+        """The fields of a configuration that the command can set."""
         used = self.only or (*ALWAYS, *used_fields(self.stage, config))
         return [each for each in fields_of(config) if each.path.partition(".")[0] in used]
 
@@ -56,22 +56,22 @@ FORMS = {
     "train": Form("train", "learning", LEARNING_SWAPS, _STEPS),
     "run": Form("run", list(STAGES)[-1], LEARNING_SWAPS, _STEPS),
 }
-"""What each command can configure."""
+"""The form of each command."""
 
 
 def used_fields(stage: str, config: Config) -> tuple[str, ...]:
-    """The fields of a configuration that a stage, and those before it, depend on."""
+    """The fields of a configuration that a stage and the earlier ones depend on."""
     return tuple(name for each in (*STAGES[stage].after(config), stage) for name in STAGES[each].fields)
 
 
 def configured(form: Form, scenario: str, file: Path | None, given: Sequence[Given], *, trust: bool = False) -> Config:
-    """The configuration that a command line asks for."""
+    """The configuration of a command line."""
     config = preset(scenario) if file is None else _from_file(form, scenario, file, trust)
     return with_flags(form, config, given)
 
 
 def with_flags(form: Form, config: Config, given: Sequence[Given]) -> Config:
-    """The configuration with the parts and fields that flags name."""
+    """The configuration with the parts and fields that the flags set."""
     swaps = [each for each in given if each.name in form.swaps]
     for each in swaps:
         require(len(each.values) == 1, f"{form.command}: {each.typed} takes one name, not {' '.join(each.values)!r}")
@@ -101,13 +101,13 @@ def _from_file(form: Form, scenario: str, file: Path, trust: bool) -> Config:
     )
     for name, value in parts.items():
         config = with_parts(config, LEARNING_SWAPS[name].parts(value, config))
-    if scenario:  # named on the command line: whatever the file says of it is the same
+    if scenario:  # given on the command line, and checked above to be the file's
         rest.pop("scenario", None)
     return apply_recipe(config, rest, file, trust=trust)
 
 
 def _with_fields(form: Form, config: Config, given: Sequence[Given]) -> Config:
-    """The configuration with single fields set; the last of several flags for one counts."""
+    """The configuration with single fields set. If a flag occurs several times, the last one counts."""
     known = {each.path: each for each in fields_of(config)}
     values: dict[str, Any] = {}
     for each in given:
@@ -119,7 +119,7 @@ def _with_fields(form: Form, config: Config, given: Sequence[Given]) -> Config:
 
 
 def _meant(form: Form, given: Given, known: Mapping[str, Field]) -> tuple[str, Any]:
-    """The field that a flag sets, and its value as text, or as several."""
+    """The field that a flag sets, and its value as a string or a list of strings."""
     path = form.aliases.get(given.name, given.name)
     before, dot, last = path.rpartition(".")
     for switched in (f"{before}{dot}{last.removeprefix('no_')}", path.removeprefix("no_")):
@@ -129,13 +129,13 @@ def _meant(form: Form, given: Given, known: Mapping[str, Field]) -> tuple[str, A
         return path, list(given.values)
     if known[path].kind is bool and not given.values:
         return path, "true"
-    told = f"{form.command}: {given.typed} takes one value, not {' '.join(given.values)!r}"
-    require(len(given.values) == 1, told if given.values else f"{form.command}: {given.typed} needs a value")
+    problem = f"{form.command}: {given.typed} takes one value, not {' '.join(given.values)!r}"
+    require(len(given.values) == 1, problem if given.values else f"{form.command}: {given.typed} needs a value")
     return path, given.values[0]
 
 
 def _refuse_idle(form: Form, config: Config, paths: Iterable[str]) -> None:
-    """Flags of parts that no stage of the run uses would be lost without a word."""
+    """Raise `ConfigError` for flags of parts that no stage of the run uses, since they would have no effect."""
     used = {each.path for each in form.fields(config)}
     idle = dict.fromkeys(path.partition(".")[0] for path in paths if path not in used)
     require(
@@ -146,7 +146,7 @@ def _refuse_idle(form: Form, config: Config, paths: Iterable[str]) -> None:
 
 
 def help_of(form: Form, kind: type, config: Config, *, whole: bool) -> str:
-    """The flags of a command: those that matter first, or all."""
+    """The help of a command: its most important flags, or with `whole` all flags."""
     fields = {each.path: each for each in form.fields(config)}
     lines = [
         *arguments_of(kind)[:1],
@@ -170,7 +170,7 @@ def help_of(form: Form, kind: type, config: Config, *, whole: bool) -> str:
 
 
 def _choices(name: str, form: Form) -> str:
-    """What a part can be exchanged for."""
+    """The description of a flag that exchanges a part, with the possible names."""
     doc = {
         "method": "How to discover" if form.swaps is DISCOVERY_SWAPS else "How to learn",
         "representation": "How the team's states become z",
@@ -190,9 +190,9 @@ def _line(each: Field, name: str = "") -> Line:
 
 
 def refuse_mistyped(form: Form, given: Sequence[Given]) -> None:
-    """Refuse flags that no part could have, before an environment is made to ask what its parts are."""
+    """Raise `ConfigError` for flags that no part has, before an environment is made."""
     if any(":" in value for each in given for value in each.values):
-        return  # a part from outside, whose fields are its own
+        return  # a part from outside, whose fields are unknown here
     names = every_field()
     for each in given:
         path = form.aliases.get(each.name, each.name)
@@ -202,7 +202,7 @@ def refuse_mistyped(form: Form, given: Sequence[Given]) -> None:
 
 
 def every_field() -> set[str]:
-    """The fields of configurations with any parts of ours."""
+    """The fields of configurations with any parts of this package."""
     kinds = {"representation": REPRESENTATIONS, "laplacian": LAPLACIANS, "learning.learner": LEARNERS}
     names = {each.path for each in fields_of(PRESETS["quick"])}
     for path, registry in kinds.items():

@@ -1,4 +1,4 @@
-"""`cooptions discover`: representation and eigenfunctions."""
+"""The command `cooptions discover`, which learns a representation and eigenfunctions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +13,6 @@ class DiscoverArguments(RunArguments):
 
 def main(words: Sequence[str]) -> dict[str, str]:
     arguments, others = divide_early("discover", DiscoverArguments, words)
-    from cooptions.cli.pipeline import run_until  # late: it imports JAX
+    from cooptions.cli.pipeline import run_until  # imported late because it imports JAX
 
     return run_until("discover", DiscoverArguments, arguments, others)

@@ -1,4 +1,4 @@
-"""What can be refused, or shown, before JAX is imported."""
+"""The checks of a command line that run before JAX is imported."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -13,30 +13,30 @@ from cooptions.errors import require
 
 @dataclass(frozen=True)
 class RunArguments:
-    """Fill a run directory, skipping what is there already."""
+    """Make the missing stages of a run directory."""
 
     scenario: str = dataclasses.field(default="", metadata=POSITIONAL)
-    """A preset or scenario (`cooptions list`), or `module:attribute` of your own."""
+    """A preset or scenario (`cooptions list`), or `module:attribute` for your own."""
     out: Path | None = None
-    """The run directory; `runs/SCENARIO` when left out. What the same configuration made there is not made again."""
+    """The run directory, by default `runs/SCENARIO`. Stages that are finished there are not made again."""
     config: Path | None = None
-    """A YAML file of what to set: fields by name, as `run.yaml` of a run directory has them, or only some."""
+    """A YAML file with configuration fields by name, for example the `run.yaml` of a run directory."""
     track: str = "none"
-    """Where to watch training besides the terminal: tensorboard or wandb (`pip install 'cooptions[track]'`)."""
+    """Where to show live metrics: tensorboard or wandb (`pip install 'cooptions[track]'`)."""
     trust: bool = False
     """Import code from outside that the file of --config names."""
     cache: bool = True
-    """Do not keep compiled programs for the next time."""
+    """Do not keep compiled programs on disk."""
 
 
 Arguments = TypeVar("Arguments", bound=RunArguments)
 
 SHORT = ("method", "representation", "laplacian", "options", "steps", "scenario", "seed", "seeds", "members", "basis")
-"""The flags without a dot that set something in a configuration."""
+"""The flags without a dot that set configuration fields."""
 
 
 def divide_early(command: str, kind: type[Arguments], words: Sequence[str]) -> tuple[Arguments, list[Given]]:
-    """The arguments of a command and the flags of its configuration; names that cannot be right are refused."""
+    """Parse the arguments of a command and the flags of its configuration. Raises `ConfigError` for unknown names."""
     known, others = divide(kind, words, command)
     undotted = [given for given in others if "." not in given.name and given.name not in HELP]
     refuse_unknown(command, undotted, [*(field.name for field in dataclasses.fields(kind)), *SHORT])
@@ -46,7 +46,7 @@ def divide_early(command: str, kind: type[Arguments], words: Sequence[str]) -> t
 
 
 def require_begun(command: str, arguments: RunArguments, others: Sequence[Given]) -> None:
-    """Something must say what to run."""
+    """Raise `ConfigError` unless a scenario or a configuration file is given."""
     taken = next((each for each in others if len(each.values) > 1), None)
     hint = f"; it comes before {taken.typed}, which takes all that follows it" if taken else ""
     require(

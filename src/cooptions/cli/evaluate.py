@@ -1,4 +1,4 @@
-"""`cooptions evaluate`: fresh episodes of what a run has learned."""
+"""The command `cooptions evaluate`, which evaluates a run's policies on new episodes."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -19,24 +19,24 @@ LARGEST_KEY = 2**15
 
 @dataclass(frozen=True)
 class EvaluateArguments:
-    """Let the final policies of a run play fresh episodes."""
+    """Evaluate the final policies of a run on new episodes."""
 
     run: Path | None = dataclasses.field(default=None, metadata=POSITIONAL)
     """A run directory in which a task was learned."""
     episodes: int = 1000
-    """Episodes for each seed."""
+    """The number of episodes per seed."""
     key: int = 1
-    """Where their randomness begins: other numbers give other episodes."""
+    """The random key of the episodes. Another number gives other episodes."""
     gif: bool = False
-    """Also write a GIF of one episode, with the option that leads each step."""
+    """Also write a GIF of one episode, with the option that is active at each step."""
     seed: int = 0
-    """Which of the run's seeds the GIF is of, counted from 0."""
+    """The index of the seed for the GIF, counted from 0."""
     json: bool = False
     """Print one JSON object instead of a table."""
     trust: bool = False
     """Import code from outside that the run directory names."""
     cache: bool = True
-    """Do not keep compiled programs for the next time."""
+    """Do not keep compiled programs on disk."""
 
     def __post_init__(self) -> None:
         require_whole("episodes", self.episodes, at_most=MOST_EPISODES)
@@ -75,7 +75,7 @@ def main(words: Sequence[str]) -> dict[str, str] | None:
 
 
 def _gif(run: "Run", arguments: EvaluateArguments) -> Path:
-    """One episode of a seed's team as a picture in the run directory."""
+    """Write a GIF of one episode of a seed's team to the run directory, and return its path."""
     import jax
 
     from cooptions.runs.team import team_of_run

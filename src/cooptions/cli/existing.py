@@ -1,4 +1,4 @@
-"""Run directories that are there already: read without a lock, and never made."""
+"""Open existing run directories for reading, without a lock."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ OTHERS = {storage.DESCRIPTION: "an option set", team_storage.DESCRIPTION: "a lea
 
 
 def require_run(command: str, path: Path) -> None:
-    """Refuse a place that holds no run."""
+    """Raise `ConfigError` unless the path is a run directory."""
     for file, noun in OTHERS.items():
         if (path / file).is_file():
             raise ConfigError(f"{command}: {path} is {noun}, not a run directory; give the run that it was made in")
@@ -27,7 +27,7 @@ def require_run(command: str, path: Path) -> None:
 
 
 def reopened(command: str, path: Path, progress: Progress | None = None, *, trust: bool = False) -> Run:
-    """A run as it was configured, to be read. Code from outside that its files name is only imported if trusted."""
+    """Open a run for reading. Code from outside that its files name is imported only if `trust` is true."""
     require_run(command, path)
     progress = progress or Progress.silent()
     directory = read_run(path, progress.warn)
@@ -35,7 +35,7 @@ def reopened(command: str, path: Path, progress: Progress | None = None, *, trus
 
 
 def configuration_with_options(path: Path, *, trust: bool = False) -> Config:
-    """What a run directory was made with; options that it has none of yet are to be trained as we recommend."""
+    """The configuration of a run directory. If it has no options yet, the recommended recipe is used for them."""
     run = reopened("options", path, trust=trust)
     known = run.directory.configs
     if "spectrum" not in known:
@@ -47,6 +47,6 @@ def configuration_with_options(path: Path, *, trust: bool = False) -> Config:
 
 
 def _as_to_be_learned(config: Config, file: Path, trust: bool) -> Config:
-    """The configuration with what `run.yaml` says of learning, which no stage here depends on yet."""
+    """The configuration with the learning part of `run.yaml`, which no finished stage depends on yet."""
     learning = read_recipe(file).get("learning") if file.exists() else None
     return config if learning is None else apply_recipe(config, {"learning": learning}, file, trust=trust)

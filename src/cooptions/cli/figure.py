@@ -1,4 +1,4 @@
-"""`cooptions figure`: a picture of what a run directory holds."""
+"""The command `cooptions figure`, which draws a figure from a run directory."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ class FigureArguments:
     """Draw a figure, as PNG and PDF, from a run directory."""
 
     name: str = dataclasses.field(default="", metadata=POSITIONAL)
-    """The figure's name (`cooptions list`), or `module:Class` of your own."""
+    """The figure's name (`cooptions list`), or `module:Class` for your own."""
     run: Path | None = None
-    """The run directory that holds what the figure shows."""
+    """The run directory with the artefacts that the figure shows."""
     trust: bool = False
     """Import code from outside that the run directory names."""
 
@@ -34,7 +34,7 @@ def main(words: Sequence[str]) -> dict[str, str]:
     from cooptions.figures.draw import draw
 
     require_run("figure", arguments.run)
-    _ = FIGURES[arguments.name]  # a class that is no figure is refused before the directory is opened
+    _ = FIGURES[arguments.name]  # raises for a class that is no figure, before the directory is opened
     run = reopened("figure", arguments.run, say.progress(quiet=True), trust=arguments.trust)
     say.pictures(draw(arguments.name, run))
     return {"run": str(arguments.run)}

@@ -1,4 +1,4 @@
-"""Filling a run directory: what is missing of its stages, then tables and pictures."""
+"""Make the missing stages of a run directory, then its tables and pictures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,11 +28,11 @@ PRODUCTS: dict[str, Callable[[Run], Table]] = {
     "options": lambda run: option_table(write_option_sets(run)[0]),
     "learning": lambda run: score_table(compare([each.averaged() for each in write_scores(run)])),
 }
-"""What a finished stage writes for people, besides its artefact, and the table it shows."""
+"""For some stages, a function that writes additional files and returns the table to show."""
 
 
 def fill(command: str, config: Config, out: Path, *, track: str, cache: bool) -> None:
-    """Make what is missing up to the last stage of a command, then show a table and the pictures."""
+    """Make the missing stages up to the last one of a command, then show tables and pictures."""
     keep_compiled(cache)
     until = FORMS[command].stage
     with (
@@ -51,7 +51,7 @@ def fill(command: str, config: Config, out: Path, *, track: str, cache: bool) ->
 
 
 def _files(directory: RunDirectory) -> Table:
-    """The artefacts of a run."""
+    """A table of the artefacts of a run."""
     table = Table("stage", "seconds", "file", "size")
     for name, entry in directory.manifest.items():
         for file in entry["files"]:

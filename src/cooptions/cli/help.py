@@ -1,4 +1,4 @@
-"""What `--help` prints: the fields of a dataclass as flags, with their documentation."""
+"""The text of `--help`: the fields of a dataclass as flags, with their docstrings."""
 
 import ast
 import dataclasses
@@ -13,11 +13,11 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 INDENT = 26
 Line = tuple[str, str]
-"""A flag with what it takes, and what it does."""
+"""A flag with its values, and its description."""
 
 
 def command_help(kind: type, command: str, then: Sequence[str] = ()) -> str:
-    """The whole help of a command whose arguments are a dataclass."""
+    """The complete help of a command whose arguments are a dataclass."""
     return "\n".join([usage(kind, command), "", *paragraph(summary(kind)), "", *table(arguments_of(kind)), *then])
 
 
@@ -45,7 +45,7 @@ def arguments_of(kind: type) -> list[Line]:
 
 
 def written(field: Any, kind: Any) -> str:
-    """A flag with what it takes."""
+    """A flag with a placeholder for its values."""
     name = field.name.replace("_", "-")
     if kind is bool and field.default is True:
         return f"--no-{name}"
@@ -53,14 +53,14 @@ def written(field: Any, kind: Any) -> str:
 
 
 def told(default: Any) -> str:
-    """A default value in words, where it says something."""
+    """A default value in words; empty if it is uninformative."""
     if default in (dataclasses.MISSING, None, "", ()) or isinstance(default, bool):
         return ""
     return f" (default: {' '.join(map(str, default)) if isinstance(default, tuple) else default})"
 
 
 def metavar(kind: Any) -> str:
-    """What a flag takes, in a word."""
+    """The placeholder for a flag's values."""
     parts = [part for part in get_args(kind) if part not in (type(None), Ellipsis)]
     if get_origin(kind) is Literal:
         return "|".join(map(str, parts))
@@ -72,7 +72,7 @@ def metavar(kind: Any) -> str:
 
 
 def table(lines: Iterable[Line]) -> list[str]:
-    """Two columns, the second wrapped."""
+    """The lines of a table with two columns, the second one wrapped."""
     width = max(min(get_terminal_size((100, 24)).columns, 110) - INDENT, 30)
     shown = []
     for named, text in lines:
@@ -90,7 +90,7 @@ def paragraph(text: str) -> list[str]:
 
 
 def docs_of(kind: type) -> dict[str, str]:
-    """The documentation of a dataclass's fields: the string below each, read from the source."""
+    """The docstrings of a dataclass's fields: the string literal after each one in the source."""
     docs: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         module = sys.modules.get(base.__module__)

@@ -1,4 +1,4 @@
-"""`cooptions list`: everything that has a name."""
+"""The command `cooptions list`, which shows all names."""
 
 import json as json_format
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from cooptions.cli.help import table
 
 @dataclass(frozen=True)
 class ListArguments:
-    """Show every scenario, preset, part and figure by name. Nothing is imported for it."""
+    """Show every scenario, preset, part and figure by name, without importing them."""
 
     json: bool = False
-    """Print one JSON object: the names of each kind, each with what it is."""
+    """Print one JSON object: the names of each kind with their descriptions."""
 
 
 def main(words: Sequence[str]) -> dict[str, str] | None:

@@ -13,52 +13,50 @@ from cooptions.training.signals import obey_signals
 
 @dataclass(frozen=True)
 class Command:
-    """One command: a module of this package whose `main` takes the arguments that follow its name."""
+    """One command: a module of this package whose `main` takes the arguments after its name."""
 
     summary: str
-    """What it does, in a line."""
+    """A one-line description."""
     then: str = ""
-    """The command to try next, filled with what `main` returns; nothing is said where that is None."""
+    """The command to suggest next, formatted with the dictionary that `main` returns. None suggests nothing."""
 
 
 COMMANDS: dict[str, Command] = {
     "list": Command("show every scenario, preset, part and figure by name", "cooptions run quick"),
     "run": Command("run the whole pipeline of a preset or scenario", "cooptions show {run} --gif +e1"),
-    "walk": Command(
-        "let a team walk at random and keep the data", "cooptions discover --config {run}/run.yaml --out {run}"
-    ),
+    "walk": Command("record a random walk of a team", "cooptions discover --config {run}/run.yaml --out {run}"),
     "discover": Command("learn a representation of the team and its slowest eigenfunctions", "cooptions options {run}"),
     "options": Command("train a joint option for each eigenfunction of a run", "cooptions show {run} --gif +e1"),
     "show": Command(
-        "list the options of a run and what each does; write GIFs",
+        "list the options of a run with their effects; write GIFs",
         "cooptions train --config {run}/run.yaml --out {run}",
     ),
     "train": Command("learn a task, with or without joint options, and evaluate the team", "cooptions evaluate {run}"),
-    "evaluate": Command("let the final policies of a run play fresh episodes", "cooptions compare {run} ANOTHER_RUN"),
+    "evaluate": Command("evaluate the final policies of a run on new episodes", "cooptions compare {run} ANOTHER_RUN"),
     "compare": Command(
-        "compare what several runs learned: a table, and curves", "cooptions figure learning --run {run}"
+        "compare the scores of several runs: a table, and curves", "cooptions figure learning --run {run}"
     ),
     "verify": Command("discover, and measure the result against exact answers", "cooptions discover {scenario}"),
     "figure": Command("draw a figure from a run directory", "cooptions show {run}"),
-    "play": Command("open a local page: drag a team, play its options, watch what it has learned"),
+    "play": Command("open a local page: drag a team, play its options, watch its policies"),
     "push": Command("upload an option set or a learned team to the Hugging Face Hub", "cooptions pull {name}"),
-    "pull": Command("download an option set or a learned team from the Hugging Face Hub, checked"),
+    "pull": Command("download and verify an option set or a learned team from the Hugging Face Hub"),
     "repair": Command(
-        "show which files of a run are sound; remove what is not, after asking",
+        "check the files of a run; remove damaged ones after asking",
         "cooptions run --config {run}/run.yaml --out {run}",
     ),
-    "campaign": Command("run scenarios, methods and seeds as a file says; compare, draw, report"),
+    "campaign": Command("run the scenarios, methods and seeds of a file; compare, draw, report"),
 }
 """Every command, in the order of `cooptions --help`."""
 
 
 GARBAGE_THRESHOLD = 10_000
-"""Objects made between looks for garbage. Imports and JAX's traces make millions and hardly any garbage: at Python's
-700, a fifth of the time until a run begins goes into looking."""
+"""The threshold of the garbage collector. Imports and tracing create millions of objects and hardly any garbage: with
+Python's default of 700, the collector takes a fifth of the time until a run begins."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point. Expected errors are one line and exit code 2; an interrupted command exits with 130."""
+    """Run the command line. Expected errors print one line and exit with 2; an interrupted command exits with 130."""
     arguments = sys.argv[1:] if arguments is None else arguments
     gc.set_threshold(GARBAGE_THRESHOLD)
     try:
@@ -73,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # `cooptions list | head`
         sys.stderr.close()
         raise SystemExit(141) from None
-    except OSError as error:  # a full disk, a read-only place: finished artefacts are untouched
+    except OSError as error:  # for example a full or read-only disk: finished artefacts are untouched
         _fail(f"error: {error.filename or 'writing'}: {error.strerror}", 2)
 
 
@@ -119,6 +117,6 @@ def _unknown(name: str) -> str:
 
 
 def _fail(message: str, code: int) -> None:
-    """One line on standard error, whatever the message holds."""
+    """Print a message as one line on standard error, and exit."""
     print(f"cooptions: {' '.join(message.splitlines())}", file=sys.stderr)
     raise SystemExit(code)

@@ -1,4 +1,4 @@
-"""`cooptions options`: train the joint options of a run directory that holds eigenfunctions."""
+"""The command `cooptions options`, which trains joint options for the eigenfunctions of a run."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ class OptionsArguments:
     """Train a joint option for each eigenfunction of a run directory, upwards and downwards."""
 
     run: Path | None = dataclasses.field(default=None, metadata=POSITIONAL)
-    """A run directory in which `cooptions discover` has found eigenfunctions."""
+    """A run directory with eigenfunctions from `cooptions discover`."""
     track: str = "none"
-    """Where to watch training besides the terminal: tensorboard or wandb (`pip install 'cooptions[track]'`)."""
+    """Where to show live metrics: tensorboard or wandb (`pip install 'cooptions[track]'`)."""
     trust: bool = False
     """Import code from outside that the run directory names."""
     cache: bool = True
-    """Do not keep compiled programs for the next time."""
+    """Do not keep compiled programs on disk."""
 
 
 def main(words: Sequence[str]) -> dict[str, str]:
     arguments, others = divide(OptionsArguments, words, "options")
-    from cooptions.cli.configured import FORMS, help_of, refuse_mistyped, with_flags  # late: it imports JAX
+    from cooptions.cli.configured import FORMS, help_of, refuse_mistyped, with_flags  # imported late: JAX
     from cooptions.runs.presets import PRESETS
 
     form, flags = FORMS["options"], [each for each in others if each.name not in HELP]

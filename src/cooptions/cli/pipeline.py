@@ -1,4 +1,4 @@
-"""The commands that fill a run directory: what their arguments ask for, then the run."""
+"""The shared implementation of the commands that make the stages of a run directory."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +10,9 @@ from cooptions.runs.config import Config
 
 
 def run_until(command: str, kind: type, arguments: RunArguments, others: Sequence[Given]) -> dict[str, str]:
-    """Run the stages of a command with the configuration that its arguments ask for."""
+    """Run the stages of a command with the configuration of its arguments."""
     config = asked_for(command, kind, arguments, others)
-    from cooptions.cli.filling import fill  # late: it imports Matplotlib
+    from cooptions.cli.filling import fill  # imported late because it imports Matplotlib
 
     out = arguments.out or Path("runs") / (arguments.scenario or config.scenario).replace(":", "-")
     fill(command, config, out, track=arguments.track, cache=arguments.cache)
@@ -20,7 +20,7 @@ def run_until(command: str, kind: type, arguments: RunArguments, others: Sequenc
 
 
 def asked_for(command: str, kind: type, arguments: RunArguments, others: Sequence[Given]) -> Config:
-    """The configuration of a command's arguments; `--help` prints its flags and exits."""
+    """The configuration of a command's arguments. `--help` prints the flags and exits."""
     form = FORMS[command]
     flags = [each for each in others if each.name not in HELP]
     helps = len(flags) < len(others)
@@ -32,5 +32,5 @@ def asked_for(command: str, kind: type, arguments: RunArguments, others: Sequenc
     if helps:
         print(help_of(form, kind, config, whole=any(each.name == "help_all" for each in others)))
         raise SystemExit(0)
-    _ = config.discovery  # parts that do not fit together are refused before a directory is made for them
+    _ = config.discovery  # raises for incompatible parts before a directory is made
     return config

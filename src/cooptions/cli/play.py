@@ -1,4 +1,4 @@
-"""`cooptions play`: a local page to play with what was found."""
+"""The command `cooptions play`, which opens a local page to explore options and teams."""
 
 from collections.abc import Sequence
 

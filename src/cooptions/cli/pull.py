@@ -1,4 +1,4 @@
-"""`cooptions pull`: download an option set or a team from the hub."""
+"""The command `cooptions pull`, which downloads an option set or a team from the hub."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from cooptions.errors import require
 
 @dataclass(frozen=True)
 class PullArguments:
-    """Download an option set or a team from the Hugging Face Hub, and check every byte of it."""
+    """Download an option set or a team from the Hugging Face Hub, and verify every byte."""
 
     name: str = dataclasses.field(default="", metadata=POSITIONAL)
     """hf://owner/name, or hf://owner/name@revision."""
     out: Path | None = None
-    """The directory to write; named as the repository when left out."""
+    """The directory to write, by default named like the repository."""
     overwrite: bool = False
-    """Replace what such a directory holds."""
+    """Replace an existing option set or team."""
 
 
 def main(words: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""`cooptions push`: upload an option set or a team to the hub."""
+"""The command `cooptions push`, which uploads an option set or a team to the hub."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,20 +11,20 @@ from cooptions.errors import require
 
 @dataclass(frozen=True)
 class PushArguments:
-    """Upload an option set, or with --team a learned team, to the Hugging Face Hub. Needs a token that may write."""
+    """Upload an option set, or with --team a learned team, to the Hugging Face Hub. Needs a token with write access."""
 
     what: Path | None = dataclasses.field(default=None, metadata=POSITIONAL)
     """A run directory, or the directory of an option set or team."""
     name: str = dataclasses.field(default="", metadata=POSITIONAL)
-    """Where to: hf://owner/name, or hf://owner/name@branch. A repository is created if there is none."""
+    """The destination: hf://owner/name, or hf://owner/name@branch. The repository is created if it does not exist."""
     team: bool = False
-    """Of a run, push the learned team, not the option set."""
+    """For a run directory, push the learned team instead of the option set."""
     seed: int = 0
-    """Which of the run's seeds, counted from 0."""
+    """The index of the run's seed, counted from 0."""
     license: str = ""
-    """What others may do with it, by the hub's name for the license; when left out, that of the card, or mit."""
+    """The license, by the hub's name for it; by default that of the card, or mit."""
     private: bool = False
-    """Let nobody else see a repository that is created."""
+    """Make a repository that is created private."""
     trust: bool = False
     """Import code from outside that the run directory names."""
 

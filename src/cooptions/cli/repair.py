@@ -1,4 +1,4 @@
-"""`cooptions repair`: what of a run directory is sound, and the removal of what is not."""
+"""The command `cooptions repair`, which checks the files of a run directory and removes damaged ones."""
 
 import dataclasses
 import sys
@@ -12,8 +12,8 @@ from cooptions.errors import ConfigError, require
 
 @dataclass(frozen=True)
 class RepairArguments:
-    """Show which files of a run directory are sound. What is not is removed if you agree, and made again by the
-    command that made it."""
+    """Check the files of a run directory. Damaged files are removed if you agree. The command that made them makes them
+    again."""
 
     run: Path | None = dataclasses.field(default=None, metadata=POSITIONAL)
     """A run directory."""
@@ -52,7 +52,7 @@ def main(words: Sequence[str]) -> dict[str, str] | None:
 
 
 def _asks(num: int) -> bool:
-    """Whether the user agrees; where nobody can be asked, they have to say so before."""
+    """Ask the user. Raises `ConfigError` if standard input is not a terminal."""
     if not sys.stdin.isatty():
         raise ConfigError(f"repair: {num} files are not sound: give --yes to remove them")
     return input(f"remove what is not sound ({num} files)? [y/N] ").strip().lower() in ("y", "yes")

@@ -1,4 +1,4 @@
-"""`cooptions run`: every stage of a preset or scenario."""
+"""The command `cooptions run`, which runs every stage of a preset or scenario."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +13,6 @@ class WholeRunArguments(RunArguments):
 
 def main(words: Sequence[str]) -> dict[str, str]:
     arguments, others = divide_early("run", WholeRunArguments, words)
-    from cooptions.cli.pipeline import run_until  # late: it imports JAX
+    from cooptions.cli.pipeline import run_until  # imported late because it imports JAX
 
     return run_until("run", WholeRunArguments, arguments, others)

@@ -1,4 +1,4 @@
-"""Lines for the terminal. Names that users and files bring are never read as markup."""
+"""Output on the terminal. Names from users and files are never interpreted as markup."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ def show(table: Table) -> None:
 
 
 def progress(*, quiet: bool = False) -> Progress:
-    """Progress on standard error where standard output is for the result alone."""
+    """Progress on standard output, or with `quiet` on standard error, to keep standard output for the result."""
     return Progress(Console(stderr=quiet))
 
 
@@ -27,7 +27,7 @@ def pictures(paths: Iterable[Path]) -> None:
 
 
 def as_json(value: Any) -> None:
-    """Print one JSON value; dataclasses become objects, and what is not a finite number null."""
+    """Print one JSON value. Dataclasses become objects, and non-finite numbers null."""
     print(json.dumps(_plain(value), indent=1, allow_nan=False))
 
 

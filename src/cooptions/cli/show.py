@@ -1,4 +1,4 @@
-"""`cooptions show`: the options of a run."""
+"""The command `cooptions show`, which lists the options of a run."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,14 +11,14 @@ from cooptions.errors import require
 
 @dataclass(frozen=True)
 class ShowArguments:
-    """List the options of a run directory, and what each does to the team."""
+    """List the options of a run directory with their effects on the team."""
 
     run: Path | None = dataclasses.field(default=None, metadata=POSITIONAL)
     """A run directory in which options were trained."""
     seed: int = 0
-    """Which of the run's seeds, counted from 0."""
+    """The index of the run's seed, counted from 0."""
     gif: tuple[str, ...] = ()
-    """Options to write a GIF of, by name; `all` for every one."""
+    """The names of the options for which to write a GIF, or `all`."""
     json: bool = False
     """Print one JSON object instead of a table."""
     trust: bool = False

@@ -1,4 +1,4 @@
-"""`cooptions train`: learn a task."""
+"""The command `cooptions train`, which learns a task."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +13,6 @@ class TrainArguments(RunArguments):
 
 def main(words: Sequence[str]) -> dict[str, str]:
     arguments, others = divide_early("train", TrainArguments, words)
-    from cooptions.cli.pipeline import run_until  # late: it imports JAX
+    from cooptions.cli.pipeline import run_until  # imported late because it imports JAX
 
     return run_until("train", TrainArguments, arguments, others)

@@ -1,4 +1,4 @@
-"""`cooptions verify`: discover, and measure the result against exact answers."""
+"""The command `cooptions verify`, which runs discovery and measures the result against oracles."""
 
 import json as json_format
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from cooptions.cli.early import RunArguments, divide_early
 
 @dataclass(frozen=True)
 class VerifyArguments(RunArguments):
-    """Discover, then measure against exact answers. The result is one JSON object, with how it was made."""
+    """Run discovery and measure it against exact solutions. Prints one JSON object with the provenance."""
 
     json: bool = False
     """Print the object on one line."""
@@ -17,7 +17,7 @@ class VerifyArguments(RunArguments):
 
 def main(words: Sequence[str]) -> dict[str, str] | None:
     arguments, others = divide_early("verify", VerifyArguments, words)
-    from cooptions.cli.pipeline import asked_for  # late: it imports JAX
+    from cooptions.cli.pipeline import asked_for  # imported late because it imports JAX
 
     config = asked_for("verify", VerifyArguments, arguments, others)
     from cooptions.cli import say

@@ -1,4 +1,4 @@
-"""`cooptions walk`: let a team walk at random."""
+"""The command `cooptions walk`, which records a random walk of a team."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,11 +8,11 @@ from cooptions.cli.early import RunArguments, divide_early
 
 @dataclass(frozen=True)
 class WalkArguments(RunArguments):
-    """Let a team walk at random, and keep the data in a run directory."""
+    """Record a random walk of a team in a run directory."""
 
 
 def main(words: Sequence[str]) -> dict[str, str]:
     arguments, others = divide_early("walk", WalkArguments, words)
-    from cooptions.cli.pipeline import run_until  # late: it imports JAX
+    from cooptions.cli.pipeline import run_until  # imported late because it imports JAX
 
     return run_until("walk", WalkArguments, arguments, others)

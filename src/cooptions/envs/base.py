@@ -1,4 +1,4 @@
-"""The environment interface: the only one that walks, options and learners know."""
+"""The environment interface, which walks, options and learners use."""
 
 import abc
 import dataclasses
@@ -22,7 +22,7 @@ State = TypeVar("State")
 
 
 class _Bound:
-    """A method that `jax.jit` takes: Equinox binds methods to objects that hash by their arrays, which have no hash."""
+    """A method that `jax.jit` accepts. Equinox's bound methods hash the module's arrays, which cannot be hashed."""
 
     def __init__(self, method: Callable) -> None:
         self.method = method
@@ -35,9 +35,9 @@ class AbstractEnv(abc.ABC, Generic[State]):
     """A cooperative team task.
 
     An environment is a frozen dataclass: its fields are its configuration, its methods are pure, and it never resets
-    itself (see `cooptions.envs.rollout`). One that differs from seed to seed is an `eqx.Module` instead, whose arrays
-    have a leading seed axis. A new environment needs the abstract members below; to be reachable by a scenario name it
-    also sets `pattern`, with its fields as named groups, and `form` and `examples` (`cooptions.envs.names`).
+    itself (see `cooptions.envs.rollout`). An environment that differs between seeds is an `eqx.Module` instead, whose
+    arrays have a leading seed axis. A new environment needs the abstract members below. To have scenario names, it also
+    sets `pattern`, with its fields as named groups, and `form` and `examples` (`cooptions.envs.names`).
 
         env = co.make_env("grid-8x8-2p")
         assert isinstance(env, co.AbstractEnv)
@@ -47,14 +47,14 @@ class AbstractEnv(abc.ABC, Generic[State]):
     """
 
     pattern: ClassVar[str] = ""
-    """What follows the family in a scenario name, as a regular expression with fields as named groups."""
+    """A regular expression for the scenario name after the family, with fields as named groups."""
     form: ClassVar[str] = ""
-    """The same for people, family included: `grid-HxW-Pp`."""
+    """The form of a scenario name in words, including the family, for example `grid-HxW-Pp`."""
     examples: ClassVar[tuple[str, ...]] = ()
     """Scenarios that `cooptions list` shows."""
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Every environment is a pytree, so that a learner takes it as data: of no leaves, unless it is a Module."""
+        """Register the class as a pytree, so that learners take environments as data. Only a Module has leaves."""
         super().__init_subclass__(**arguments)
         if not issubclass(cls, eqx.Module):
             jax.tree_util.register_static(cls)
@@ -74,7 +74,7 @@ class AbstractEnv(abc.ABC, Generic[State]):
     @property
     @abc.abstractmethod
     def noop(self) -> int:
-        """The action that stands still: what an agent does while its vote has not been heard."""
+        """The action that stands still. An agent takes it if it votes for an option that does not start."""
 
     @property
     @abc.abstractmethod
@@ -87,32 +87,32 @@ class AbstractEnv(abc.ABC, Generic[State]):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """What the actions are called. Option policies know actions by name, and so find them in another task."""
+        """The names of the actions. Option policies refer to actions by name, so they work in other tasks."""
         return tuple(f"action {number}" for number in range(self.num_actions))
 
     @property
     def ground(self) -> str | None:
-        """What agents move on, apart from the ranges of their features: a map, or a hash of it.
+        """A name for what agents move on, apart from the ranges of their features: a map, or a hash of it.
 
-        Option policies that see the agents alone fit every environment with the same agents, features and ground. None
-        says that nothing is known: then they fit no other environment.
+        Option policies with relation sight fit every environment with the same agents, features and ground. None means
+        unknown; such policies then fit no other environment.
         """
         return None
 
     @property
     def agent_features(self) -> np.ndarray:
-        """Bool[agent, feature]: which features an agent's state has; those it lacks are padded with 0."""
+        """Bool[agent, feature]: which features each agent's state has. Missing ones are padded with 0."""
         return np.ones((self.num_agents, len(self.features)), bool)
 
     @cached_property
     def shows_pictures(self) -> bool:
-        """Whether an agent observes pictures, not vectors."""
+        """Whether agents observe pictures instead of vectors."""
         _, timestep = jax.eval_shape(self.reset, jax.random.key(0))
         return timestep.observation.ndim > 2
 
     @property
     def num_options(self) -> int:
-        """How many of the actions, the last ones, are joint options."""
+        """The number of joint options. They are the last actions."""
         return 0
 
     @property
@@ -127,28 +127,30 @@ class AbstractEnv(abc.ABC, Generic[State]):
 
     @property
     def shaping_horizon(self) -> int:
-        """Steps of training over which `shaped_reward` fades from full to nothing; 0 leaves it out."""
+        """The steps of training over which the weight of `shaped_reward` falls from 1 to 0. With 0 it is not used."""
         return 0
 
     @property
     def task_rules(self) -> dict[str, bool | int | str]:
-        """The rules that apply, by name, where fields leave them open: part of what a run, or an option set, was made
-        with, and told on its card."""
+        """The rules in effect, by name, if they do not follow from the fields alone.
+
+        They are part of the configuration of runs and option sets, and shown on cards.
+        """
         return {}
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """Files it is read from: their content is part of what a run, or an option set, was made with."""
+        """The files it is read from. Their content is part of the configuration of runs and option sets."""
         return ()
 
     @abc.abstractmethod
     def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]: ...
 
     def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
-        """Like `reset`, with the agents in these states: everything else is as `reset` draws it.
+        """Like `reset`, but with the agents in these states.
 
-        Optional, and called outside of `jax.jit`: it refuses states that no agents can be in. An option is played from
-        given places with it.
+        Optional, and called outside of `jax.jit`. It raises `ConfigError` for impossible states. It is used to play an
+        option from given positions.
         """
         raise ConfigError(f"{type(self).__name__} cannot begin from given states of its agents: define `reset_to`")
 
@@ -161,14 +163,14 @@ class AbstractEnv(abc.ABC, Generic[State]):
 
     @property
     def agent_types(self) -> tuple[int, ...]:
-        """Agents that have the same features are of one type; types are numbered in order of appearance."""
+        """The type of each agent. Agents with the same features share a type; types are numbered as they appear."""
         rows = [tuple(row) for row in self.agent_features]
         kinds = list(dict.fromkeys(rows))
         return tuple(kinds.index(row) for row in rows)
 
     @classmethod
     def parse(cls, stem: str, options: dict[str, str]) -> "AbstractEnv":
-        """Build the environment from the part of a scenario name after its family, and `field=value` options."""
+        """Make the environment from the part of a scenario name after the family, and `field=value` options."""
         match = re.fullmatch(cls.pattern, stem)
         assert match, f"{stem!r} does not match {cls.pattern}"
         fields = {field.name: field.type for field in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
@@ -179,11 +181,11 @@ class AbstractEnv(abc.ABC, Generic[State]):
 
 
 FAMILIES: Registry[type[AbstractEnv]] = Registry("environment", "cooptions.envs", AbstractEnv)
-"""Families of environments, by the word that their scenario names begin with."""
+"""Families of environments by the first word of their scenario names."""
 
 
 def _convert(name: str, kind: Any, text: str) -> Any:
-    """Read a scenario option as the type of its field, which may also be None."""
+    """Convert a scenario option to the type of its field, which may be optional."""
     if get_origin(kind) in (Union, UnionType):
         kind = next(part for part in get_args(kind) if part is not NoneType)
     if get_origin(kind) is Literal:
@@ -200,7 +202,7 @@ def _convert(name: str, kind: Any, text: str) -> Any:
 
 
 def require_on_axes(features: tuple[Feature, ...], agent_states: Float[np.ndarray, "agent feature"]) -> None:
-    """Refuse agents' states with values that a feature does not have."""
+    """Raise `ConfigError` for agents' states with values outside a feature's range."""
     for agent, row in enumerate(agent_states):
         for feature, value in zip(features, row.tolist(), strict=True):
             allowed = f"a whole number from 0 to {feature.size - 1}" if feature.discrete else "a number"
@@ -211,14 +213,14 @@ def require_on_axes(features: tuple[Feature, ...], agent_states: Float[np.ndarra
 
 
 def require_apart(cells: Int[np.ndarray, "agent 2"]) -> None:
-    """Refuse agents that share a cell, where none may."""
+    """Raise `ConfigError` if two agents share a cell."""
     for agent, cell in enumerate(cells):
         same = np.flatnonzero((cells[:agent] == cell).all(axis=1))
         require(not len(same), f"agents {[*same + 1, 0][0]} and {agent + 1} stand on one cell, which holds one agent")
 
 
 def check_env(env: AbstractEnv) -> None:
-    """Compare what an environment declares with the shapes it produces, without running it."""
+    """Check an environment's declarations against the shapes it produces, without running it."""
     key = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
     state, timestep = jax.eval_shape(env.reset, key)
     declared = {

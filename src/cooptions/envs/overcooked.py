@@ -1,4 +1,4 @@
-"""Overcooked: JaxMARL's dynamics behind our interface."""
+"""Overcooked, with JaxMARL's dynamics."""
 
 import dataclasses
 import difflib
@@ -27,14 +27,14 @@ with quiet_import():
     from jaxmarl.environments.overcooked.overcooked import State as JaxMARLState
 
 HELD = ("empty", "onion", "plate", "dish")
-"""What an agent may carry, in the order of the values of the feature `inventory`."""
+"""The items that an agent may carry, in the order of the values of the feature `inventory`."""
 
 ACTION_NAMES = ("y-1", "y+1", "x+1", "x-1", "stay", "interact")
-"""In JaxMARL's order: up, down, right, left."""
+"""The names of the actions in JaxMARL's order: up, down, right, left, stay, interact."""
 
 
 class Kitchen(eqx.Module):
-    """JaxMARL's state, and the soups delivered since the episode began."""
+    """JaxMARL's state, and the number of soups delivered in the episode."""
 
     inner: JaxMARLState
     deliveries: Int[Array, ""]
@@ -45,9 +45,9 @@ class Kitchen(eqx.Module):
 class Overcooked(AbstractEnv[Kitchen]):
     """Two cooks fill pots with onions and deliver the soups.
 
-    Scenario: the name of one of JaxMARL's layouts. A delivery pays the team 20. An agent's state is its place,
-    orientation and inventory, less the coordinate along which a wall keeps the agents apart: no walk crosses
-    the wall, so distances along that coordinate would be noise.
+    LAYOUT is the name of one of JaxMARL's layouts. The team receives 20 for a delivery. An agent's state is its
+    position, orientation and inventory. A coordinate along which a wall separates the agents is left out: no walk
+    crosses the wall, so distances along that coordinate would be noise.
     """
 
     pattern: ClassVar[str] = r"(?P<layout>cramped_room|asymm_advantages|coord_ring|forced_coord|counter_circuit)"
@@ -62,8 +62,10 @@ class Overcooked(AbstractEnv[Kitchen]):
 
     layout: str = "counter_circuit"
     shaping_horizon: int = 10_000_000
-    """Steps of training over which the shaped rewards (onion potted, plate taken, soup taken) fade; 0 is off. All of
-    the paper's training: where they fade sooner, Q-learning forgets what it had learned from them."""
+    """Steps of training over which the shaped rewards (onion potted, plate taken, soup taken) fade; 0 is off.
+
+    The default is the length of the paper's training. If they fade sooner, Q-learning forgets what it learned by them.
+    """
     time_limit: int = 400
 
     def __post_init__(self) -> None:
@@ -105,7 +107,7 @@ class Overcooked(AbstractEnv[Kitchen]):
     @cached_property
     def jaxmarl(self) -> JaxMARLOvercooked:
         """JaxMARL's environment: dynamics and observations."""
-        with jax.ensure_compile_time_eval(), warnings.catch_warnings():  # it may be built inside our trace
+        with jax.ensure_compile_time_eval(), warnings.catch_warnings():  # it may be built while tracing
             warnings.filterwarnings("ignore", "OvercookedV2 is now released", DeprecationWarning)
             return JaxMARLOvercooked(layout=overcooked_layouts[self.layout], max_steps=self.time_limit)
 
@@ -115,7 +117,10 @@ class Overcooked(AbstractEnv[Kitchen]):
         return state, restart(self._stack(observations), self._action_mask, num_scores=1)
 
     def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[Kitchen, TimeStep]:
-        """Cooks that lack a coordinate stand as near as they can to where `reset` puts them."""
+        """Like `reset`, but with the agents in these states.
+
+        If the states lack a coordinate, each agent is placed as close as possible to its position after `reset`.
+        """
         require_on_axes(self.features, agent_states)
         column = {feature.name: agent_states[:, i].astype(int) for i, feature in enumerate(self.features)}
         _, inner = self.jaxmarl.reset(key)
@@ -144,29 +149,29 @@ class Overcooked(AbstractEnv[Kitchen]):
     def _nearest(
         self, agent: int, place: Int[np.ndarray, " 2"], column: dict[str, Int[np.ndarray, " agent"]]
     ) -> Int[np.ndarray, " 2"]:
-        """The cell of an agent's part of the kitchen with its coordinates, nearest to `place` where it lacks one."""
+        """The reachable cell with an agent's coordinates, closest to `place` if a coordinate is missing."""
         plan: Any = self.jaxmarl.layout
         walls = np.zeros((plan["height"], plan["width"]), bool)
         walls.flat[np.asarray(plan["wall_idx"])] = True
         cells = np.argwhere(reachable(walls, int(np.asarray(plan["agent_idx"])[agent])))[:, ::-1]
-        told = {axis: int(column[name][agent]) for axis, name in enumerate("xy") if name in column}
-        fits = [cell for cell in cells if all(cell[axis] == value for axis, value in told.items())]
-        where = ", ".join(f"{'xy'[axis]} {value}" for axis, value in told.items())
+        given = {axis: int(column[name][agent]) for axis, name in enumerate("xy") if name in column}
+        fits = [cell for cell in cells if all(cell[axis] == value for axis, value in given.items())]
+        where = ", ".join(f"{'xy'[axis]} {value}" for axis, value in given.items())
         require(bool(fits), f"agent {agent + 1} cannot walk to {where}")
         return min(fits, key=lambda cell: int(np.abs(cell - place).sum()))
 
     def step(self, state: Kitchen, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[Kitchen, TimeStep]:
-        # Not `step`, which resets by itself and drops the final state.
+        # Not JaxMARL's `step`, which resets automatically and drops the final state.
         observations, inner, rewards, dones, info = self.jaxmarl.step_env(
             key, state.inner, dict(zip(self.jaxmarl.agents, action, strict=True))
         )
-        reward = rewards["agent_0"]  # the team's, which JaxMARL hands to each agent
+        reward = rewards["agent_0"]  # the team's reward, which JaxMARL gives to each agent
         deliveries = state.deliveries + jnp.round(reward / DELIVERY_REWARD).astype(jnp.int32)
         return Kitchen(inner=inner, deliveries=deliveries), TimeStep(
             observation=self._stack(observations),
             action_mask=self._action_mask,
             reward=reward.astype(jnp.float32),
-            discount=jnp.float32(1.0),  # nothing but the time limit ends an episode
+            discount=jnp.float32(1.0),  # only the time limit ends an episode
             last=dones["__all__"],
             score=deliveries.astype(jnp.float32)[None],
             shaped_reward=jnp.stack(list(info["shaped_reward"].values())).sum().astype(jnp.float32),
@@ -192,7 +197,7 @@ class Overcooked(AbstractEnv[Kitchen]):
 
 
 def separated_axes(layout: str) -> tuple[bool, bool]:
-    """Whether the agents of a layout can never share a value of x, and of y, because a wall stands between them."""
+    """For x and y, whether a wall prevents the agents of a layout from ever having the same value."""
     plan: Any = overcooked_layouts[layout]
     walls = np.zeros((plan["height"], plan["width"]), bool)
     walls.flat[np.asarray(plan["wall_idx"])] = True

@@ -1,4 +1,4 @@
-"""Many environments at once, started anew when their episodes end, without losing the final state."""
+"""Run a batch of environments and reset each at the end of its episode without losing the final state."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from cooptions.types import TimeStep
 
 
 class Runners(eqx.Module):
-    """A batch of environments: where each stands, and the time step it was given there."""
+    """The states of a batch of environments, with the time steps that led there."""
 
     state: Any
     timestep: TimeStep
@@ -26,17 +26,17 @@ def start(env: AbstractEnv, num_envs: int, *, key: PRNGKeyArray) -> Runners:
 def advance(
     env: AbstractEnv, runners: Runners, action: Int[Array, "env agent"], *, key: PRNGKeyArray
 ) -> tuple[Runners, Runners]:
-    """Step every environment: where the actions led, and where to go on from.
+    """Step every environment. Returns the outcome of the actions, and the states from which to continue.
 
-    The two differ where an episode ended: the first holds its final state and observation, from which a
-    time limit bootstraps; the second holds the start of the next episode.
+    The two differ where an episode ended. The first then holds the final state and observation, from which learners
+    bootstrap at a time limit. The second holds the start of the next episode.
     """
 
     step_key, reset_key = jax.random.split(key)
     step_keys = jax.random.split(step_key, action.shape[0])
     outcome = Runners(*jax.vmap(env.step)(runners.state, action, step_keys))
     last = outcome.timestep.last
-    # Most steps end no episode: unless seeds are vmapped around this, the start states are then not computed.
+    # At most steps no episode ends. Without an outer vmap over seeds, no start states are computed then.
     onward = jax.lax.cond(
         jnp.any(last), lambda: select(last, start(env, last.shape[0], key=reset_key), outcome), lambda: outcome
     )
@@ -45,9 +45,9 @@ def advance(
 
 @jax.named_scope("step")
 def tick(env: AbstractEnv, runners: Runners, action: Int[Array, "env agent"], *, key: PRNGKeyArray) -> Runners:
-    """Step every environment, or start a new episode where the last one is over; its action is then ignored.
+    """Step every environment, or reset it if its episode is over, which ignores the action.
 
-    An episode's end thus takes one tick more than `advance`, and everything it showed lies in one sequence.
+    An episode thus takes one tick more than with `advance`, and all its time steps are in one sequence.
     """
     step_key, reset_key = jax.random.split(key)
     over = runners.timestep.last
@@ -69,7 +69,7 @@ def uniform_action(mask: Bool[Array, "*batch action"], *, key: PRNGKeyArray) -> 
 
 
 def training_reward(env: AbstractEnv, timestep: TimeStep, step: Int[Array, ""]) -> Float[Array, "*batch"]:
-    """The reward a learner sees at environment step `step`: shaped rewards fade over the horizon."""
+    """The reward for a learner at environment step `step`, with shaped rewards that fade over the horizon."""
     if env.shaping_horizon == 0:
         return timestep.reward
     weight = jnp.maximum(0.0, 1.0 - step / env.shaping_horizon)

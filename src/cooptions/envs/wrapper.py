@@ -1,4 +1,4 @@
-"""Environments around others: what they have in common with the one inside."""
+"""Base classes of environments that wrap another one."""
 
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ State = TypeVar("State")
 
 
 class AbstractAlike(AbstractEnv[State]):
-    """An environment with another inside. What it does not define is that of the one inside."""
+    """An environment with another one in `env`, to which it delegates what it does not define."""
 
     env: AbstractEnv
 
@@ -76,7 +76,7 @@ class AbstractAlike(AbstractEnv[State]):
 
 
 class AbstractWrapper(eqx.Module, AbstractAlike[State]):
-    """An environment around another, which may hold arrays. What it does not define is that of the one inside."""
+    """An environment that wraps another one and may hold arrays. It delegates what it does not define."""
 
     env: eqx.AbstractVar[AbstractEnv]
 
@@ -87,7 +87,7 @@ class AbstractWrapper(eqx.Module, AbstractAlike[State]):
         return self.env.agent_states(state)
 
     def inner_state(self, state: Any) -> Any:
-        """The state of the environment inside, by default the field `inner`."""
+        """The state of the wrapped environment, by default the field `inner`."""
         return state.inner
 
 

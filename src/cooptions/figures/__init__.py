@@ -1,1 +1,1 @@
-"""Figures, one file each, drawn from the artefacts of a run."""
+"""Figures drawn from the artefacts of a run, one file each."""

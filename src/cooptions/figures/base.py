@@ -1,4 +1,4 @@
-"""What a figure is: a class whose first line of documentation is its title, registered where it is written."""
+"""The base class and the registry of figures. The first line of a figure's docstring is its title."""
 
 import abc
 from typing import ClassVar
@@ -10,16 +10,16 @@ from cooptions.runs.run import Run
 
 
 class AbstractFigure(abc.ABC):
-    """A picture of what a run holds."""
+    """A figure drawn from the artefacts of a run."""
 
     needs: ClassVar[tuple[str, ...]]
     """The stages whose artefacts it shows."""
     compares: ClassVar[bool] = False
-    """Whether it first discovers by other methods, in run directories of its own, which takes a while."""
+    """Whether it first runs discovery with other methods, in nested run directories. That takes a while."""
 
     @abc.abstractmethod
     def plot(self, run: Run) -> Canvas: ...
 
 
 FIGURES: Registry[type[AbstractFigure]] = Registry("figure", "cooptions.figures", AbstractFigure)
-"""Figures by name; each registers itself in a file of its own."""
+"""Figures by name. Each registers itself in its own file."""

@@ -1,4 +1,4 @@
-"""Repeated cycles with one eigenfunction each (paper, appendix on ROD cycles): how much they differ from each other."""
+"""Similarity of the eigenfunctions of repeated discovery cycles (paper, appendix on ROD cycles)."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from cooptions.runs.run import Run
 class CoveringFigure(AbstractFigure):
     """Eigenfunctions of five cycles of covering eigenoptions (grid-15x15-3p).
 
-    One column a cycle, one row for each of the first two places at which the paper holds the teammates.
+    One column per cycle, and one row for each of the first two pairs of teammate positions in the paper.
     """
 
     needs = ("walk",)
@@ -25,12 +25,12 @@ class CoveringFigure(AbstractFigure):
 
     def plot(self, run: Run) -> Figure:
         config, folder = run.config, run.directory.file("ceo")
-        held = [held_places(config, pair) for pair in PAIRS[:2]]  # another scenario is refused before any work
+        held = [held_places(config, pair) for pair in PAIRS[:2]]  # refuses other scenarios before any work
         return draw_cycles(ceo_cycles(config, CeoConfig(), folder, run.progress), held)
 
 
 def draw_cycles(cycles: Sequence[Cycle], held: Sequence[np.ndarray]) -> Figure:
-    """The eigenfunction of every cycle as the last agent moves, with its |cosine| to the first cycle's above."""
+    """Draw the eigenfunction of every cycle as the last agent moves, titled with its |cosine| to the first cycle's."""
     team = cycles[0].config.team
     canvas = Figure(figsize=(1.35 * len(cycles) + 0.6, 1.4 * len(held) + 0.6), layout="constrained")
     axes = canvas.subplots(len(held), len(cycles), squeeze=False)

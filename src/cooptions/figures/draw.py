@@ -1,4 +1,4 @@
-"""Drawing figures by name into a run directory."""
+"""Draw figures by name into a run directory."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ MADE_BY = {
     "options": "options",
     "learning": "train",
 }
-"""The command that makes what a figure needs."""
+"""The command that makes each artefact a figure may need."""
 
 
 def drawable(run: RunDirectory) -> list[str]:
-    """The figures that a run directory has everything for."""
+    """The names of the figures whose artefacts a run directory has."""
     kinds = {name: FIGURES[name] for name in FIGURES.names()}
     return [name for name, kind in kinds.items() if not kind.compares and set(kind.needs) <= set(run.manifest)]
 

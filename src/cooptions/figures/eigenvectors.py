@@ -1,4 +1,4 @@
-"""Eigenfunctions of several methods, as the last agent moves and the others are held (paper, Figures 2 and 7 to 9)."""
+"""Eigenfunctions of several methods as the last agent moves and the others are fixed (Figures 2 and 7 to 9)."""
 
 from typing import ClassVar
 
@@ -20,7 +20,7 @@ NUM_COLUMNS = 5
 
 
 class AbstractEigenvectorsFigure(AbstractFigure):
-    """One row a method, for teammates held at two places."""
+    """One row per method, with the two teammates fixed at `held`."""
 
     needs = ("walk",)
     compares = True
@@ -64,7 +64,7 @@ class EigenvectorsCornerFigure(AbstractEigenvectorsFigure):
 class RepresentationsFigure(AbstractFigure):
     """Eigenfunctions of single-agent, raw joint and relative states (grid-15x15-3p).
 
-    Single-agent, raw joint and relative states, three eigenfunctions each (the paper's Figure 2).
+    Three eigenfunctions of each (the paper's Figure 2).
     """
 
     needs = ("walk",)
@@ -92,7 +92,7 @@ class RepresentationsFigure(AbstractFigure):
 
 
 def sweep_single(kronecker: Discovered, config: Config) -> np.ndarray:
-    """The single-agent eigenfunctions that the Kronecker baseline multiplies."""
+    """Maps of the single-agent eigenfunctions whose products the Kronecker baseline uses."""
     laplacian, spectrum = kronecker.discovery.fitted, kronecker.spectrum
     assert isinstance(laplacian, Kronecker)
 
@@ -108,6 +108,7 @@ def sweep_single(kronecker: Discovered, config: Config) -> np.ndarray:
 
 
 def held_places(config: Config, held: tuple[tuple[int, int], ...]) -> np.ndarray:
+    """The positions of the fixed teammates. Raises `ConfigError` if the scenario's team or grid does not fit them."""
     places = np.array(held, float)
     sizes = [feature.size for feature in config.discovery.team.features[:2]]
     require(

@@ -16,7 +16,7 @@ NUM_PLACES = 2
 class HeterogeneousFigure(AbstractFigure):
     """Eigenfunctions of a team of two types, seen by each (grid-10x10-2p,types=12).
 
-    For one agent of each type: the first eigenfunctions as it moves, for two random places of its teammates.
+    For one agent of each type: the first eigenfunctions as it moves, for two random positions of its teammates.
     """
 
     needs = ("spectrum",)

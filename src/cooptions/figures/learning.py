@@ -12,7 +12,7 @@ from cooptions.runs.run import Run
 class LearningFigure(AbstractFigure):
     """How the team learned the task: interquartile means with 95% intervals.
 
-    Every metric over training, each seed by its mean over episodes.
+    Every metric over training. Seeds are averaged over episodes.
     """
 
     needs = ("learning",)

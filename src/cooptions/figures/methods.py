@@ -1,4 +1,4 @@
-"""Several ways of discovery side by side on one environment: each has a run directory inside that of the figure."""
+"""Run several discovery methods on one environment, each in a nested run directory."""
 
 from dataclasses import replace
 
@@ -8,7 +8,10 @@ from cooptions.runs.run import Run
 
 
 def discovered_by(methods: tuple[str, ...], run: Run) -> list[Discovered]:
-    """What several methods find in the same environment, for states of the kept features; what is missing is made."""
+    """The results of several methods on the run's environment, as functions of the kept features.
+
+    Methods that have not been run yet are run first.
+    """
     found = []
     for method in methods:
         variant = replace(run.config, **METHODS[method](run.config))

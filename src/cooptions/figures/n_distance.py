@@ -20,7 +20,8 @@ PAIRS = (((1, 4), (1, 7)), ((7, 7), (7, 8)), ((7, 13), (13, 7)))
 class NDistanceFigure(AbstractFigure):
     """Scalar and per-feature n-distance with the Fermat state (grid-15x15-3p).
 
-    Rows: the pairs held; columns: the scalar distance, then that of each feature. White: the Fermat state.
+    Rows: the pairs of teammate positions. Columns: the scalar distance, then that of each feature. White circles: the
+    Fermat state.
     """
 
     needs = ("walk",)

@@ -21,9 +21,8 @@ NUM_STARTS = 3
 class OptionsFigure(AbstractFigure):
     """Roll-outs of the first four options from three starts.
 
-    Columns: the first options; rows: random starts. Bars: the n-distance of each feature where it ended.
-
-    They are those of the first seed that did not diverge.
+    Columns: the first options. Rows: random starts. Bars: the n-distance of each feature at the end. The options are
+    from the first seed that did not diverge.
     """
 
     needs = ("options",)

@@ -1,4 +1,4 @@
-"""The run's own eigenfunctions, seen by one agent while its teammates stand in different places."""
+"""The run's eigenfunctions as one agent moves, for different positions of its teammates."""
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -11,14 +11,14 @@ from cooptions.runs.run import Run
 NUM_COLUMNS = 5
 NUM_ROWS = 3
 SHOWN = 99.0
-"""The percentile of all absolute values at which the colours end."""
+"""The percentile of all absolute values at which the colour scale ends."""
 
 
 @FIGURES.register("relations")
 class RelationsFigure(AbstractFigure):
     """The first eigenfunctions as one agent moves and its teammates stand still.
 
-    The first eigenfunctions of the first seed, with teammates where the walk put them at three random times.
+    The first eigenfunctions of the first seed, with teammates at their positions at three random steps of the walk.
     """
 
     needs = ("spectrum",)
@@ -49,6 +49,6 @@ class RelationsFigure(AbstractFigure):
 
 
 def label_axes(axes: np.ndarray, names: list[str]) -> None:
-    """The first feature runs downwards, the second to the right."""
+    """Label the axes: the first feature runs downwards, the second to the right."""
     axes[-1, 0].set_ylabel(names[0], fontsize=7)
     axes[-1, 0].set_xlabel("".join(names[1:]), fontsize=7)

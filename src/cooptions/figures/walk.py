@@ -1,4 +1,4 @@
-"""Where the walk went: one map for the first two coordinates, one bar chart for every feature."""
+"""The visits of the walk: a map over the first two features, and a histogram of every feature."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from cooptions.types import Feature
 class WalkFigure(AbstractFigure):
     """Where the team went, and how each feature is distributed.
 
-    How often the agents of the first seed stood in each cell, and took each value of each feature.
+    How often the agents of the first seed visited each cell and each value of each feature.
     """
 
     needs = ("walk",)

@@ -1,4 +1,4 @@
-"""What the options of a set do, in numbers: whom they bring together, how long they take, how they end."""
+"""Reports of options: their effect on the spread of each feature, their length and how they terminate."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ from cooptions.options.wander import RandomPlay
 from cooptions.scores.tables import markdown_table
 
 Value = Callable[[Float[Array, "agent feature"]], Float[Array, " k"]]
-"""All eigenfunctions at a joint state, of unit variance under the walk. The states have every feature of the env."""
+"""The eigenfunctions at a joint state, with unit variance under the walk. The states have all features of the env."""
 
 TOGETHER = 0.5
-"""An option brings a feature together if its spread ends at no more than this share of the start's, and of what random
-play ends with."""
+"""An option brings a feature together if two ratios are at most this: of its final spread to the spread at the start,
+and to the final spread of random play."""
 CLOSER = 0.8
-"""It brings a feature closer if both are no more than this."""
+"""It brings a feature closer if both ratios are at most this."""
 APART = 1.2
-"""It spreads a feature if both are at least this. Otherwise it leaves it."""
+"""It spreads a feature if both ratios are at least this. Otherwise it leaves the feature unchanged."""
 
 NUM_RANDOM_PLAYS = 4
-"""Times that random play starts from each state."""
+"""The number of random roll-outs from each start."""
 NUM_RESAMPLES = 2000
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """The mean spread at the end over that at the start, with its 95% bootstrap interval over starts."""
+    """The mean spread at the end divided by that at the start, with a 95% bootstrap interval over starts."""
 
     value: float
     low: float
@@ -48,20 +48,23 @@ class Ratio:
 
 @dataclass(frozen=True)
 class FeatureReport:
-    """What an option does to the spread of one feature. Where it never differs at the start, there are no ratios."""
+    """An option's effect on the spread of one feature. There are no ratios if agents never differ at the start."""
 
     name: str
     start: float
-    """The mean spread over the starts: the sum of distances to the median, or how many differ from the commonest."""
+    """The mean spread over the starts.
+
+    The spread is the sum of distances to the median, or the number of agents that differ from the most common value.
+    """
     end: float
-    """The mean spread where the option ended."""
+    """The mean spread at the end of the option."""
     ratio: Ratio | None
     random_ratio: Ratio | None
-    """The same for random play from the same starts, from each for as many steps as the option took."""
+    """The ratio of random play from the same starts, for as many steps as the option took from each."""
 
     @property
     def effect(self) -> str:
-        """What became of the spread, in words to be filled with features; empty where there is nothing to say."""
+        """The effect in words, with a placeholder for features; empty if there are no ratios."""
         if self.ratio is None or self.random_ratio is None:
             return ""
         shares = self.ratio.value, self.ratio.value / (self.random_ratio.value or 1.0)
@@ -74,7 +77,7 @@ class FeatureReport:
 
 @dataclass(frozen=True)
 class OptionReport:
-    """One option, followed from many starts."""
+    """Statistics of one option, followed from many starts."""
 
     name: str
     eigenfunction: int
@@ -86,13 +89,13 @@ class OptionReport:
     mean_length: float
     length_quartiles: tuple[float, float, float]
     share_terminated: float
-    """How often the team ended it, before the step limit."""
+    """The fraction of roll-outs in which the team terminated it before the step limit."""
     mean_gain: float | None
-    """How far the option climbed: sign x (eigenfunction at the end - at the start), in standard deviations."""
+    """The mean of sign x (eigenfunction at the end - at the start), in standard deviations."""
 
     @property
     def description(self) -> str:
-        """What it does, in one line made from the numbers."""
+        """A one-line description of its effects."""
         effects = {feature.effect: None for feature in self.features if feature.effect}
         order = sorted(effects, key=lambda effect: effect.startswith("leaves"))
         parts = [effect.format(_listed([f.name for f in self.features if f.effect == effect])) for effect in order]
@@ -108,7 +111,7 @@ def report_options(
     eigenvalues: Float[Array | np.ndarray, " k"] | None = None,
     key: PRNGKeyArray,
 ) -> tuple[OptionReport, ...]:
-    """Follow every option from every start, and random play beside it."""
+    """Follow every option, and random play for comparison, from every start. Returns one report per option."""
     option_key, random_key = jax.random.split(key)
     starts = jax.vmap(env.agent_states)(begun.state)
     ends, length, terminated = _follow_to_end(env, options, begun, key=option_key)
@@ -139,7 +142,7 @@ def report_options(
 
 
 def rich_table(reports: Sequence[OptionReport]) -> Table:
-    """One row for each option, for a terminal of 80 columns: of the ratios and the lengths only their means."""
+    """A table for a terminal of 80 columns, with one row per option and no intervals or quartiles."""
     names = [feature.name for feature in reports[0].features] if reports else []
     caption = "spreads: end over start, and in brackets the same for random play of equal length"
     table = Table("option", Column("what it does", min_width=16), *names, "steps", "ends", "gain", caption=caption)
@@ -153,13 +156,13 @@ def rich_table(reports: Sequence[OptionReport]) -> Table:
 
 
 def markdown_reports(reports: Sequence[OptionReport]) -> str:
-    """One row for each option, for a page."""
+    """A Markdown table with one row per option."""
     rows = [_cells(report, str) for report in reports]
     return markdown_table(list(rows[0]) if rows else [], [list(row.values()) for row in rows])
 
 
 def _cells(report: OptionReport, ratio_text: Callable[[Ratio], str]) -> dict[str, str]:
-    """A row of the table by its headings."""
+    """The cells of an option's row by heading."""
     low, _, high = report.length_quartiles
     return {
         "option": report.name,
@@ -183,7 +186,7 @@ def _heading(feature: str) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """x, y and z."""
+    """The names joined as in "x, y and z"."""
     *rest, last = names
     return f"{', '.join(rest)} and {last}" if rest else last
 
@@ -192,7 +195,7 @@ def _listed(names: Sequence[str]) -> str:
 def _follow_to_end(
     env: AbstractEnv, options: AbstractOptions, begun: Runners, *, key: PRNGKeyArray
 ) -> tuple[Float[Array, "option start agent feature"], Int[Array, "option start"], Bool[Array, "option start"]]:
-    """Where every option leads, after how many steps, and whether the team ended it; states between are not kept."""
+    """The final states, the lengths, and whether the team terminated each option. Other states are not kept."""
     followed = follow_all(env, options, begun, key=key)
     return followed.agent_states[:, :, -1], followed.length, followed.terminated
 
@@ -200,7 +203,7 @@ def _follow_to_end(
 def _mean_gains(
     value: Value, starts: Float[Array, "start agent feature"], ends: Float[Array, "option start agent feature"]
 ) -> Float[np.ndarray, "option k"]:
-    """How far every option raised every eigenfunction on average."""
+    """The mean change of every eigenfunction from start to end, for every option."""
     before = _values(value, starts)
     return np.stack([np.asarray(_values(value, reached) - before, np.float64).mean(axis=0) for reached in ends])
 
@@ -229,7 +232,7 @@ def _feature_reports(
 
 
 def _ratios(start: Float[np.ndarray, "start feature"], end: Float[np.ndarray, "start feature"]) -> list[Ratio | None]:
-    """The ratio of the means of every feature; the starts are resampled, each together with its end."""
+    """The ratio of mean spreads for every feature. The bootstrap resamples starts together with their ends."""
     num = len(start)
     rng = np.random.default_rng(0)
     counts = rng.multinomial(num, np.full(num, 1 / num), size=NUM_RESAMPLES)

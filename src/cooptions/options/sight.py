@@ -1,4 +1,4 @@
-"""What option policies see: the task's own observation, or nothing but how the agents stand to one another."""
+"""The input of option policies: the environment's observation, or only the relations between the agents."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,11 +16,11 @@ Sight = Literal["relation", "observation"]
 
 @dataclass(frozen=True)
 class View:
-    """What the agents of a team see while an option leads them. Training and execution both use it."""
+    """What the agents of a team observe while they execute an option. Training and execution both use it."""
 
     sight: Sight
-    """`relation`: the agents' states from each agent's place, so that the policies fit every task with such agents.
-    `observation`: what the environment shows, so that they can depend on the rest of the world."""
+    """`relation`: the agents' states relative to each agent, so that the policies fit every task with such agents.
+    `observation`: the environment's observation, so that the policies can depend on the rest of the world."""
     team: Team
 
     @classmethod
@@ -33,7 +33,7 @@ class View:
         return relations(self.team, agent_states) if self.sight == "relation" else observation
 
     def shape(self, env: AbstractEnv) -> tuple[int, ...]:
-        """The shape of what one agent sees in an environment, without running it."""
+        """The shape of one agent's view in an environment, found without running it."""
 
         def seen(key: PRNGKeyArray) -> Array:
             state, timestep = env.reset(key)
@@ -43,12 +43,12 @@ class View:
 
 
 def relations(team: Team, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, "agent relation"]:
-    """The agents' states from each agent's place: its own, then each teammate's, in the order of the team.
+    """For each agent, its own state and then each teammate's state relative to it, in the order of the team.
 
-    The own state is scaled to [-1, 1], categoricals are one-hot. A teammate's ordered features are relative to the
-    agent, in units of their range, and its categoricals one-hot. What a teammate lacks is 0. What an agent lacks is 0
-    in its own state, and absolute in its teammates', which tells it when they are done. In teams of several types
-    every state ends with its agent's type, one-hot.
+    The own state is scaled to [-1, 1], with categorical features one-hot. A teammate's ordered features are relative to
+    the agent, in units of their range, and its categorical features one-hot. A feature that a teammate lacks is 0. A
+    feature that the agent itself lacks is 0 in its own state and absolute in its teammates' states, which shows it when
+    they are done. In teams of several types, every state ends with its agent's type, one-hot.
     """
     num, types = team.num_agents, np.array(team.agent_types)
     own = team.typed_inputs(agent_states, types)
@@ -60,6 +60,6 @@ def relations(team: Team, agent_states: Shaped[Array, "agent feature"]) -> Float
     unit = jnp.where(is_ordered, (team.inputs(agent_states) + 1) / 2, team.inputs(agent_states)) * has
     mates = (unit[others] - (unit * is_ordered)[:, None]) * has[others]
     if team.num_types > 1:
-        told = np.eye(team.num_types, dtype=np.float32)[types][others]
-        mates = jnp.concatenate([mates, told], axis=-1)
+        mate_types = np.eye(team.num_types, dtype=np.float32)[types][others]
+        mates = jnp.concatenate([mates, mate_types], axis=-1)
     return jnp.concatenate([own, mates.reshape(num, -1)], axis=1)

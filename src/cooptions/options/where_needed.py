@@ -1,4 +1,4 @@
-"""Functions that are costly and rarely needed: of a batch, they are worked out only where they are."""
+"""Evaluate an expensive function only for those entries of a batch that need it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,18 +8,18 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Shaped
 
 CHUNK = 16
-"""Entries of a batch that are worked out at a time."""
+"""The number of batch entries that are evaluated at a time."""
 
 
 def where_needed(
     function: Callable[..., Shaped[Array, "*shape"]], shared: Any, needed: Bool[Array, ""], *each: Any
 ) -> Shaped[Array, "*shape"]:
-    """`function(shared, *each)` where it is needed, else zeros.
+    """`function(shared, *each)` if `needed` is true, else zeros. Under `vmap`, other entries cost nothing.
 
-    To `vmap` a condition is to work out both of its sides for all. Here those that need the function come first, a few
-    at a time, until none is left; the others cost nothing. That is for entries of one batch that have `shared` in
-    common; what has one of its own, such as seeds around them, goes on as long as any of it needs to. Not on a GPU:
-    whoever asks it whether any is left waits for the answer, longer than it takes to work out all.
+    A vmapped `lax.cond` evaluates both branches for all entries. This function instead loops over the entries that need
+    the result, `CHUNK` at a time. The loop covers one batch axis whose entries have the same `shared`. Under an outer
+    `vmap` with different `shared`, for example over seeds, the loop runs until no member needs more. On a GPU all
+    entries are evaluated, because checking the loop's condition takes longer than that.
     """
     if jax.default_backend() == "gpu":
         return _where(needed, function(shared, *each))
@@ -67,14 +67,14 @@ def _where(needed: Bool[Array, ""], answer: Shaped[Array, "*shape"]) -> Shaped[A
 def _in_chunks(
     function: Callable[..., Shaped[Array, "some *shape"]], needed: Bool[Array, " entry"], each: tuple[Any, ...]
 ) -> Shaped[Array, "entry *shape"]:
-    """The answers of a batched function for the entries that need one, zeros for the others."""
-    place = jnp.cumsum(needed) - 1  # among those that need it
+    """The results of a batched function for the entries that need one, zeros for the others."""
+    place = jnp.cumsum(needed) - 1  # index among the entries that need it
     like = jax.eval_shape(function, *each)
 
     def go_on(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         begin, answers = carry
         slots = needed & (place == begin + jnp.arange(CHUNK)[:, None])  # [slot, entry]
-        chosen = jnp.argmax(slots, axis=1)  # an empty slot works out the first entry, and nobody looks at that
+        chosen = jnp.argmax(slots, axis=1)  # an empty slot evaluates entry 0, which is discarded
         some = function(*jax.tree.map(lambda leaf: leaf[chosen], each))
         found = slots.any(axis=0).reshape(-1, *[1] * (some.ndim - 1))
         return begin + CHUNK, jnp.where(found, some[jnp.clip(place - begin, 0, CHUNK - 1)], answers)

@@ -1,4 +1,4 @@
-"""Pictures of states and numbers: arrays in, a figure or frames out."""
+"""Plotting functions. They take arrays and return figures or frames."""
 
 from cooptions.plots.frames import Floor as Floor
 from cooptions.plots.frames import floor as floor

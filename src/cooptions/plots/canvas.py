@@ -1,4 +1,4 @@
-"""Figures as files."""
+"""Write figures to files."""
 
 import io
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from cooptions.files import write_bytes
 
 
 def write_canvas(canvas: Canvas, stem: Path, kinds: Sequence[str] = ("png", "pdf")) -> list[Path]:
-    """Write a picture as PNG and PDF, or only one of them."""
+    """Write a figure in the given file formats and return the paths."""
     paths = [stem.with_name(f"{stem.name}.{kind}") for kind in kinds]
     for path in paths:
         content = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Colours that tell agents apart in every picture, for colour-blind readers too."""
+"""Colours for agents and scenery, distinguishable for colour-blind readers."""
 
 AGENTS: tuple[tuple[int, int, int], ...] = (
     (0, 114, 178),
@@ -10,7 +10,7 @@ AGENTS: tuple[tuple[int, int, int], ...] = (
     (120, 94, 60),
     (240, 228, 66),
 )
-"""One per agent, after Okabe and Ito, with brown in place of their black; a ninth agent has the first's again."""
+"""One colour per agent: the palette of Okabe and Ito with brown instead of black. They repeat from the ninth agent."""
 
 WHITE = (255, 255, 255)
 INK = (45, 48, 56)

@@ -1,4 +1,4 @@
-"""Learning curves and option counts: interquartile means with their 95% intervals, one panel for each scenario."""
+"""Plots of learning curves and option counts: IQMs with 95% intervals, one panel per scenario."""
 
 import itertools
 import textwrap
@@ -16,18 +16,18 @@ from cooptions.scores.comparison import compare
 from cooptions.scores.statistics import Bootstrap, Scores, iqm_curve
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's colours, which the colour-blind can tell apart, less yellow, which paper swallows."""
+"""The colour-blind-safe palette of Okabe and Ito without yellow, which is hard to see on white paper."""
 DASHES = ("-", "--", ":")
-"""The palette is gone through once with each: 21 methods."""
+"""Line styles. Each is combined with the whole palette, which gives 21 styles."""
 
 MOST_LINES = 6
-"""Lines in one panel; more methods than that are split over several."""
+"""The maximum number of lines in a panel. More methods are split over several panels."""
 
 Style = dict[str, str]
 
 
 def method_styles(names: Iterable[str]) -> dict[str, Style]:
-    """A colour and dash for each method, in order. Made once from all names, it keeps them alike in several figures."""
+    """A colour and line style for each method. Pass the same styles to several figures to keep methods recognisable."""
     distinct = list(dict.fromkeys(names))
     pairs = [(dash, colour) for dash in DASHES for colour in PALETTE]
     require(len(distinct) <= len(pairs), f"names: at most {len(pairs)} methods can be told apart, not {len(distinct)}")
@@ -41,9 +41,9 @@ def plot_learning_curves(
     title: str = "",
     bootstrap: Bootstrap = Bootstrap(),
 ) -> Figure:
-    """Panels for each scenario and metric; a line and a shaded interval for each method, at most six to a panel.
+    """Plot learning curves: panels per scenario and metric, with a line and a shaded interval per method.
 
-    The panels of one scenario have the same limits.
+    A panel has at most six methods. The panels of one scenario and metric have the same limits.
     """
     require(len(scores) > 0, "scores: none were given to draw")
     styles = styles or method_styles(each.name for each in scores)
@@ -63,21 +63,21 @@ def plot_learning_curves(
 
 
 def split(methods: Sequence[Scores]) -> list[list[Scores]]:
-    """As few parts as hold at most six each, of sizes that differ by at most one, in order."""
+    """Split methods into the fewest groups of at most six, with sizes that differ by at most one, in order."""
     num = -(-len(methods) // MOST_LINES)
     bounds = [round(part * len(methods) / num) for part in range(num + 1)]
     return [list(methods[low:high]) for low, high in itertools.pairwise(bounds)]
 
 
 def step_unit(largest: int) -> tuple[float, str]:
-    """The number of steps that the axis counts as one, so that its ticks have few digits, and the axis' name."""
+    """The number of steps per unit of the axis, chosen so that ticks have few digits, and the axis label."""
     if largest >= 1_000_000:
         return 1e6, "environment steps (millions)"
     return (1e3, "environment steps (thousands)") if largest >= 10_000 else (1.0, "environment steps")
 
 
 def _align(axes: Sequence[Axes]) -> None:
-    """Give panels the widest of their limits."""
+    """Give all panels the same limits, wide enough for each."""
     for name in ("xlim", "ylim"):
         limits = np.array([getattr(ax, f"get_{name}")() for ax in axes])
         for ax in axes:
@@ -85,7 +85,7 @@ def _align(axes: Sequence[Axes]) -> None:
 
 
 def _name_methods(canvas: Figure, styles: Mapping[str, Style], names: Sequence[str], num_panels: int) -> None:
-    """A legend below all panels."""
+    """Add a legend below all panels."""
     lines = [Line2D([], [], **styles[name], label=name) for name in names]
     num_rows = -(-len(names) // (3 * _num_columns(num_panels)))
     columns = -(-len(names) // num_rows)
@@ -95,9 +95,9 @@ def _name_methods(canvas: Figure, styles: Mapping[str, Style], names: Sequence[s
 def plot_option_counts(
     counted: Sequence[tuple[int, Scores]], *, last: int = 1, title: str = "", bootstrap: Bootstrap = Bootstrap()
 ) -> Figure:
-    """A panel for each scenario and metric; for each number of options a bar with its interval, at training's end.
+    """Plot final scores against the number of options: a panel per scenario and metric, a bar per number.
 
-    The paper's error bars are standard deviations; these are 95% intervals, as everywhere here.
+    The error bars are 95% intervals; those of the paper are standard deviations.
     """
     require(len(counted) > 0, "counted: no scores were given to draw")
     panels = _grouped(((each.scenario, each.metric), (count, each)) for count, each in counted)
@@ -125,7 +125,7 @@ def _draw_curve(ax: Axes, scores: Scores, style: Style, per_unit: float, bootstr
 
 
 def _finish(ax: Axes, drawn: Mapping[str, Scores]) -> None:
-    """Quiet axes, from 0 where no score is negative, and a note of every seed that was left out."""
+    """Style the axes, start them at 0 if no score is negative, and note the seeds that were left out."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="0.9", linewidth=0.6)
     ax.set_axisbelow(True)
@@ -143,7 +143,7 @@ def _finish(ax: Axes, drawn: Mapping[str, Scores]) -> None:
 
 
 def _canvas(num_panels: int, title: str) -> tuple[Figure, list[Axes]]:
-    """A figure with as many axes as panels."""
+    """A figure and its axes, one for each panel."""
     columns = _num_columns(num_panels)
     rows = -(-num_panels // columns)
     canvas = Figure(figsize=(3.2 * columns + 0.3, 2.5 * rows + 0.4), layout="constrained")
@@ -156,7 +156,7 @@ def _canvas(num_panels: int, title: str) -> tuple[Figure, list[Axes]]:
 
 
 def _num_columns(num_panels: int) -> int:
-    """At most three panels in a row; four make a square."""
+    """The number of columns: at most three; four panels form a square."""
     return 2 if num_panels == 4 else min(num_panels, 3)
 
 

@@ -1,4 +1,4 @@
-"""Our environments for other libraries' learners, with our pictures."""
+"""Export of environments to PettingZoo, with pictures."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +25,9 @@ def to_pettingzoo(
 
     `render_mode` is `"rgb_array"` for pictures, or None. Action masks are in `infos[agent]["action_mask"]`; with
     `masks="observations"` an observation is a dictionary of `observation` and `action_mask` instead. Each agent's info
-    also has every score by name; `discount`; with joint options `option` (the one that goes on from here, or -1), its
-    `age`, and `votes` (how many agents chose the same option as this one; 0 if it chose a primitive); and
-    `shaped_reward`, where there are hints for learning.
+    also has every score by name, `discount`, and, if the environment shapes rewards, `shaped_reward`. With joint
+    options it has `option` (the one that continues in the next step, or -1), its `age`, and `votes` (how many agents
+    chose the same option as this agent; 0 if it chose a primitive action).
 
         exported = co.to_pettingzoo(task, render_mode="rgb_array")
         observations, infos = exported.reset(seed=0)
@@ -47,6 +47,6 @@ def to_pettingzoo(
 
 
 def picture(env: AbstractEnv, state: Any) -> UInt8[np.ndarray, "height width 3"]:
-    """One state of an environment, drawn as the environment inside all wrappers is."""
+    """A picture of one state, drawn with the look of the innermost environment."""
     inner = jax.tree.map(lambda leaf: leaf[None], innermost_state(env, state))
     return frames(innermost(env), inner)[0]

@@ -1,4 +1,4 @@
-"""Pictures of states. An environment may have its own way of being drawn; any other is drawn from its features."""
+"""Pictures of states. An environment may register its own look; otherwise its agents' features are drawn."""
 
 import functools
 from collections.abc import Callable
@@ -18,19 +18,19 @@ from cooptions.plots.sprites import Sprite, box, disc, mosaic, opaque, paste, po
 from cooptions.types import Feature
 
 SIDE = 384
-"""About how many pixels the longer side of a picture has."""
+"""The approximate number of pixels of a picture's longer side."""
 
 CONTINUOUS_CELLS = 15
-"""How many cells long a continuous feature is drawn."""
+"""The number of cells over which a continuous feature is drawn."""
 
 
 @functools.singledispatch
 def frames(env: AbstractEnv, states: Any) -> UInt8[np.ndarray, "time height width 3"]:
     """One picture for each of `states`, whose leading axis is time.
 
-    An environment's own look is registered with `frames.register`. This is the look of all others: a dot for
-    each agent at its first two features, on the same axes as the maps of eigenfunctions (the first runs
-    downwards), or a bar for each agent if there is only one feature.
+    An environment registers its own look with `frames.register`. The default look draws a dot for each agent at its
+    first two features, on the same axes as the maps of eigenfunctions (the first feature runs downwards), or a bar for
+    each agent if there is only one feature.
     """
     return frames(env, states) if _gains_look(frames, type(env)) else plain_frames(env, states)
 
@@ -41,9 +41,9 @@ def plain_frames(
     landmarks: Float[np.ndarray, "time landmark first_feature"] | None = None,
     axes: tuple[int, int] = (0, 1),
 ) -> UInt8[np.ndarray, "time height width 3"]:
-    """Agents as dots, above `landmarks` as diamonds; bars if there is one feature.
+    """Pictures of agents as dots on top of `landmarks` as diamonds, or as bars if there is one feature.
 
-    `axes` says which features run downwards and to the right.
+    `axes` gives the features that run downwards and to the right.
     """
     agent_states = states_of(env, states)
     if len(env.features) == 1:
@@ -53,7 +53,7 @@ def plain_frames(
 
 
 def states_of(env: AbstractEnv, states: Any) -> Float[np.ndarray, "time agent feature"]:
-    """The agents' states in those of one roll-out."""
+    """The agents' states in the environment states of one roll-out."""
     lengths = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(states)}
     require(len(lengths) == 1 and () not in lengths, "states: give those of one roll-out, stacked along a leading axis")
     return np.asarray(_agent_states(env, states))
@@ -67,29 +67,29 @@ def _agent_states(env: AbstractEnv, states: Any) -> Any:
 def _places(
     env: AbstractEnv, states: Float[np.ndarray, "time thing feature"], axes: tuple[int, int]
 ) -> Float[np.ndarray, "time thing 2"]:
-    """From 0 to 1 along two features; NaN stays."""
+    """Positions from 0 to 1 along two features. NaN stays NaN."""
     return np.stack([unit(env.features[axis], states[..., axis]) for axis in axes], axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
 class Floor:
-    """What agents walk on, seen from above, and which of their features are the row and the column."""
+    """The floor seen from above, and the indices of the features that are the row and the column."""
 
     row: int
     column: int
     walls: Bool[np.ndarray, "rows columns"]
     picture: UInt8[np.ndarray, "height width 3"] | None = None
-    """What stands there, spread over the whole floor; None is plain, with its walls."""
+    """A picture of the whole floor; None for a plain floor with walls."""
 
     def places(self, features: tuple[Feature, ...], states: Float[np.ndarray, "*batch feature"]) -> np.ndarray:
-        """Float[*batch, 2]: row and column of single-agent states; the middle of the first cell is (0, 0)."""
+        """Float[*batch, 2]: row and column of single-agent states. The centre of the first cell is (0, 0)."""
         axes = [unit(features[axis], states[..., axis]) for axis in (self.row, self.column)]
         return np.stack(axes, axis=-1) * self.walls.shape - 0.5
 
 
 @functools.singledispatch
 def floor(env: AbstractEnv) -> Floor | None:
-    """The floor of an environment, None if its agents' states do not say where on a plane they are."""
+    """The floor of an environment; None if its agents' states have no position in a plane."""
     if _gains_look(floor, type(env)):
         return floor(env)
     if len(env.features) < 2 or any(feature.kind == "categorical" for feature in env.features[:2]):
@@ -98,29 +98,29 @@ def floor(env: AbstractEnv) -> Floor | None:
 
 
 def _gains_look(drawing: Any, kind: type) -> bool:
-    """Whether an environment's own look, once imported, draws what the look of all others was asked for."""
+    """Import an environment's own look. Returns whether that registers an implementation for `drawing`."""
     before = drawing.dispatch(kind)
     return load_look(kind) and drawing.dispatch(kind) is not before
 
 
 def num_cells(feature: Feature) -> int:
-    """Into how many cells a feature's axis is cut."""
+    """The number of cells along a feature's axis."""
     return feature.size if feature.discrete else CONTINUOUS_CELLS
 
 
 def limits(feature: Feature) -> tuple[float, float]:
-    """The ends of a feature's axis: a discrete value is a cell of width 1."""
+    """The ends of a feature's axis. A discrete value is a cell of width 1."""
     return (-0.5, feature.size - 0.5) if feature.discrete else (feature.low, feature.high)
 
 
 def unit(feature: Feature, values: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
-    """Values along a feature's axis, from 0 to 1; what leaves the axis stays at its end."""
+    """Values scaled to [0, 1] along a feature's axis and clipped."""
     low, high = limits(feature)
     return np.clip((values - low) / (high - low), 0.0, 1.0)
 
 
 def ring(num: int) -> Float[np.ndarray, "num 2"]:
-    """Places on a circle of radius 1, turned such that no two share a row or a column; one alone is the centre."""
+    """Points on a circle of radius 1, rotated so that no two share a row or column. A single point is the centre."""
     if num == 1:
         return np.zeros((1, 2))
     turn = 0.125 if num % 2 else 0.2
@@ -129,18 +129,18 @@ def ring(num: int) -> Float[np.ndarray, "num 2"]:
 
 
 def striped(env: AbstractEnv) -> Bool[np.ndarray, " agent"]:
-    """Which agents are drawn with stripes: those that lack a feature (the paper's type 1)."""
+    """For each agent, whether it is drawn with stripes because it lacks a feature (the paper's type 1)."""
     return ~np.asarray(env.agent_features).all(axis=1)
 
 
 def tile_size(height: int, width: int) -> int:
-    """Pixels of a cell's side; even, so that it has a middle."""
+    """The side of a cell in pixels. It is even, so that the cell has a centre."""
     return int(np.clip(SIDE // max(height, width), 12, 64)) // 2 * 2
 
 
 @functools.lru_cache(maxsize=512)
 def agent_sprite(agent: int, size: int, *, label: str = "", stripe: bool = False) -> Sprite:
-    """An agent as a disc in its colour."""
+    """The sprite of an agent: a disc in its colour."""
     colour = colours.agent_colour(agent)
     inner = disc(size, radius=0.40)
     layers = [(disc(size, radius=0.46), colours.INK), (inner, colour)]
@@ -157,7 +157,7 @@ def draw_team(
     tile: int,
     look: Callable[[int, int], Sprite],
 ) -> None:
-    """Draw agent i as `look(i, size)` into its cell; agents that share a cell are drawn smaller, side by side."""
+    """Draw agent i as `look(i, size)` into its cell. Agents that share a cell are drawn smaller, side by side."""
     _, group = np.unique(cells, axis=0, return_inverse=True)
     group = group.reshape(-1)
     for members in (np.flatnonzero(group == index) for index in range(group.max() + 1)):
@@ -167,14 +167,14 @@ def draw_team(
 
 
 def floor_tiles(size: int) -> UInt8[np.ndarray, "2 size size 3"]:
-    """A free cell and a wall."""
+    """The tiles of a free cell and of a wall."""
     inside = box(size, 0.5 / size, 0.5 / size, 1 + 1 / size, 1 + 1 / size)
     free = opaque(sprite(size, (inside, colours.FLOOR)), colours.LINE)
     return np.stack([free, np.broadcast_to(np.array(colours.WALL, np.uint8), (size, size, 3))])
 
 
 def framed(images: UInt8[np.ndarray, "time height width 3"]) -> UInt8[np.ndarray, "time height_ width_ 3"]:
-    """Pictures with a thin border of the walls' colour."""
+    """The pictures with a thin border in the colour of walls."""
     padded = np.pad(images, ((0, 0), (2, 2), (2, 2), (0, 0)))
     border = np.pad(np.zeros(images.shape[1:3], bool), 2, constant_values=True)
     padded[:, border] = colours.WALL
@@ -183,7 +183,7 @@ def framed(images: UInt8[np.ndarray, "time height width 3"]) -> UInt8[np.ndarray
 
 @functools.lru_cache(maxsize=8)
 def landmark_sprite(size: int) -> Sprite:
-    """A grey diamond."""
+    """The sprite of a landmark: a grey diamond."""
     shapes = [polygon(size, (0.5, 0.5 - r), (0.5 + r, 0.5), (0.5, 0.5 + r), (0.5 - r, 0.5)) for r in (0.50, 0.36)]
     return sprite(size, (shapes[0], colours.INK), (shapes[1], colours.LANDMARK))
 
@@ -207,12 +207,12 @@ def _dots(
 
 
 def seen(landmarks: Float[np.ndarray, "landmark axis"]) -> Float[np.ndarray, "seen axis"]:
-    """The landmarks that are not hidden by NaN."""
+    """The landmarks without NaN; NaN marks a hidden one."""
     return landmarks[np.isfinite(landmarks).all(axis=1)]
 
 
 def _plane(features: tuple[Feature, ...]) -> tuple[int, int]:
-    """Pixels of a picture with the proportions of two features, within reason."""
+    """Height and width in pixels of a picture with the proportions of two features, at most 1 to 4."""
     spans = np.array([high - low for low, high in map(limits, features)])
     alike = len({feature.kind for feature in features}) == 1
     height, width = np.rint(SIDE * np.clip(spans / spans.max(), 0.25, 1.0)).astype(int) if alike else (SIDE, SIDE)
@@ -236,7 +236,7 @@ def walled(walls: Bool[np.ndarray, "row column"], tile: int) -> UInt8[np.ndarray
 
 
 def check_time(env: AbstractEnv, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """Refuse states that do not lead with a time axis, or are of another environment."""
+    """Raise `ConfigError` for states without a leading time axis or from another environment."""
     require(
         shape[1:] == expected and len(shape) == len(expected) + 1,
         f"states: {type(env).__name__} is drawn from places of shape [time, {', '.join(map(str, expected))}], "

@@ -1,4 +1,4 @@
-"""Animated pictures: small files that every browser plays."""
+"""Write small animated GIFs, with captions."""
 
 import io
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from cooptions.plots.rollout import Rollout
 from cooptions.plots.sprites import font
 
 NUM_COLOURS = 64
-"""Enough for flat colours and their smooth edges; each doubling makes files a fifth larger."""
+"""Palette size. It suffices for flat colours with smooth edges; doubling it makes files about a fifth larger."""
 
 SAMPLED_ROWS = 7
-"""Every seventh row of all frames chooses the colours: a soup that is there for one step counts, too."""
+"""The palette is computed from every seventh row of all frames, so that objects of a single step are included."""
 
 
 def save_gif(
     path: Path, frames: UInt8[np.ndarray, "time height width 3"], *, fps: float = 8.0, hold: float = 1.0
 ) -> None:
-    """Write an endless animation whose last frame stays `hold` seconds longer.
+    """Write a looping animation. The last frame stays `hold` seconds longer.
 
-    All frames share one palette, and each stores only what changed, so frames alike are stored once, with
-    the time of all.
+    All frames share one palette and store only what changed, so identical successive frames are stored once with their
+    total duration.
     """
     require(len(frames) > 0, "frames: there are none to write")
     require(0 < fps <= 50, f"fps must be above 0 and at most 50, the most that players show, not {fps}")
@@ -35,7 +35,7 @@ def save_gif(
     sample = Image.fromarray(np.concatenate(frames[:, ::SAMPLED_ROWS]))
     palette = sample.quantize(NUM_COLOURS, Image.Quantize.MAXCOVERAGE, kmeans=1, dither=Image.Dither.NONE)
     images = [Image.fromarray(frame).quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
-    pause = round(100 / fps) * 10  # a GIF counts in hundredths of a second
+    pause = round(100 / fps) * 10  # GIF durations are in hundredths of a second
     durations = [pause] * (len(frames) - 1) + [pause + round(1000 * hold)]
     content = io.BytesIO()
     images[0].save(
@@ -47,7 +47,7 @@ def save_gif(
 def add_captions(
     frames: UInt8[np.ndarray, "time height width 3"], captions: Sequence[str]
 ) -> UInt8[np.ndarray, "time taller width 3"]:
-    """The same pictures below a line of text each; the text is as large as the longest of them permits."""
+    """The frames with a line of text above each. The longest caption determines the font size."""
     require(
         len(captions) == len(frames), f"captions: {len(captions)} for {len(frames)} frames; give one for each frame"
     )
@@ -61,7 +61,7 @@ def add_captions(
 def step_captions(
     title: str, rollout: Rollout, num_actions: int, *, rewards: Float[Array | np.ndarray, " time"] | None = None
 ) -> list[str]:
-    """A caption for each state of a trimmed roll-out: the title, the step, who would terminate, the reward so far."""
+    """Captions for a trimmed roll-out: title, step, number of agents that vote to terminate, reward so far."""
     stops = (np.asarray(rollout.actions) == num_actions).sum(axis=1)
     num_agents, steps = rollout.actions.shape[1], len(rollout.actions)
     total = None if rewards is None else np.cumsum(np.asarray(rewards)[:steps])

@@ -1,4 +1,4 @@
-"""Maps of a function of the joint state, as one agent moves over its first two coordinates."""
+"""Maps of a function of the joint state over the first two features of one agent."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def sweep(
 ) -> np.ndarray:
     """Float[value, height, width]: `function` with one agent at each value of its first two features.
 
-    The others stay where they are. `at` gives the moving agent's further features; they are 0 when left out.
+    The other agents are fixed at `others`. `at` gives the moving agent's remaining features, by default 0.
     """
     rows, columns = _axes(team)
     rest = np.zeros(max(len(team.features) - 2, 0)) if at is None else at
@@ -55,7 +55,7 @@ def show_map(
     numbers: Sequence[int] = (),
     **style: Any,
 ) -> Any:
-    """Draw a map centred on 0, with the teammates marked, by their numbers where these are given."""
+    """Draw a map with a colour scale centred on 0, and mark the teammates, with their `numbers` if given."""
     limit = float(np.nanmax(np.abs(values))) if limit is None else limit
     aspect = "equal" if min(values.shape) > 1 else "auto"
     image = ax.imshow(values, **{"cmap": "RdBu_r", "vmin": -limit, "vmax": limit, "aspect": aspect, **style})
@@ -68,7 +68,7 @@ def show_map(
 
 
 def mark_teammates(ax: Axes, places: Float[np.ndarray, "mate 2"], numbers: Sequence[int] = ()) -> None:
-    """A black dot at each (row, column), with the numbers of the agents that stand there, if any are given."""
+    """Draw a black dot at each (row, column), labelled with the `numbers` of the agents there, if given."""
     standing: dict[tuple[float, float], list[str]] = {}
     for index, (row, column) in enumerate(places.tolist()):
         standing.setdefault((row, column), []).extend(str(number) for number in numbers[index : index + 1])
@@ -78,7 +78,7 @@ def mark_teammates(ax: Axes, places: Float[np.ndarray, "mate 2"], numbers: Seque
 
 
 def teammates_label(num_agents: int, mover: int) -> Line2D:
-    """The entry of a legend for the dots of `mark_teammates`; agents are counted from 0 here, from 1 in pictures."""
+    """The legend entry for the dots of `mark_teammates`. Indices count from 0, labels in pictures from 1."""
     mates = [str(agent + 1) for agent in range(num_agents) if agent != mover]
     noun = "teammate" if len(mates) == 1 else "teammates"
     label = f"{noun} {', '.join(mates)}, held while agent {mover + 1} moves"
@@ -86,7 +86,7 @@ def teammates_label(num_agents: int, mover: int) -> Line2D:
 
 
 def _axes(team: Team) -> tuple[np.ndarray, np.ndarray]:
-    """The values of the first two features; a single 0 for the second where there is none."""
+    """The values of the first two features along the map's axes; [0] for a missing second one."""
     values = [
         np.arange(feature.size, dtype=float)
         if feature.discrete

@@ -1,4 +1,4 @@
-"""One roll-out as a picture: who went where, and how far the team ended from agreeing in each feature."""
+"""One roll-out as a picture: the agents' paths and a bar chart of the n-distance at the final state."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,28 +16,28 @@ from cooptions.plots import Floor, colours, floor
 from cooptions.plots.frames import limits, ring, striped
 
 APART = 0.26
-"""How far, in cells, the paths of different agents are moved off the middle, so that none hides another."""
+"""The offset of each agent's path from the centre of the cells, in cells, so that paths do not overlap."""
 
 RADIUS = 0.3
-"""Of the circles for states, in cells."""
+"""The radius of the circles for states, in cells."""
 
 FERMAT_RADIUS = 0.52
-"""Of the circle around a team that has gathered in one cell."""
+"""The radius of the circle for the Fermat state, in cells. It encloses a team that has gathered in one cell."""
 
 FADED = 0.3
-"""The alpha of the first step; the last has 1."""
+"""The alpha of the first step. It rises to 1 at the last step."""
 
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """One roll-out, and what the representation says of its final state.
+    """One roll-out, and the representation of its final state.
 
-    An agent that lacks a feature is drawn where its padded state says, at 0.
+    A feature that an agent lacks is drawn at 0, its padded value.
     """
 
     agent_states: Float[Array | np.ndarray, "states agent feature"]
     length: int
-    """How many steps are real; there is one state more than steps."""
+    """The number of real steps, which is one less than the number of real states; the rest is padding."""
     z: Float[Array | np.ndarray, " z"]
     """The n-distance of each feature at the final state."""
     z_names: tuple[str, ...]
@@ -45,12 +45,12 @@ class Panel:
 
     @property
     def path(self) -> np.ndarray:
-        """Float[states, agent, feature]: the real states."""
+        """Float[states, agent, feature]: the states without padding."""
         return np.asarray(self.agent_states)[: self.length + 1]
 
 
 def check_panel(env: AbstractEnv, panel: Panel) -> None:
-    """Refuse a panel of another environment, or one whose parts do not fit together."""
+    """Raise `ConfigError` if a panel is from another environment or its shapes are inconsistent."""
     num, *shape = panel.agent_states.shape
     wanted = [env.num_agents, len(env.features)]
     require(shape == wanted, f"Panel.agent_states: [state, agent, feature] must end in {wanted}, not {shape}")
@@ -65,7 +65,7 @@ def check_panel(env: AbstractEnv, panel: Panel) -> None:
 
 
 def draw_panel(ax: Axes, env: AbstractEnv, panel: Panel, *, scale: tuple[float, float]) -> None:
-    """Paths on the floor where there is one, else every feature over time; beside it the bars of z."""
+    """Draw paths on the floor, or every feature over time if there is no floor, with the bars of z beside it."""
     ground = floor(env)
     if ground is None:
         _draw_over_time(ax, env, panel)
@@ -86,11 +86,11 @@ def _draw_floor(ax: Axes, env: AbstractEnv, ground: Floor) -> None:
         ax.hlines(np.arange(1, rows) - 0.5, -0.5, columns - 0.5, color=rgb(colours.LINE), linewidth=0.4, zorder=0)
         walls = np.concatenate([np.full((rows, columns, 3), colours.WALL), ground.walls[..., None] * 255], axis=2)
         ax.imshow(walls.astype(np.uint8), extent=extent, zorder=1)
-    margin = APART + RADIUS - 0.5  # circles off the middle of a cell at the edge need room
+    margin = APART + RADIUS - 0.5  # room for circles that are off centre in a cell at the edge
     ax.set_xlim(-0.5 - margin, columns - 0.5 + margin)
     ax.set_ylim(rows - 0.5 + margin, -0.5 - margin)
     ax.set(xticks=[], yticks=[], aspect="equal")
-    ax.autoscale(False)  # quiver would make room for itself
+    ax.autoscale(False)  # otherwise quiver would change the limits
     for spine in ax.spines.values():
         spine.set(color=rgb(colours.WALL), linewidth=0.8)
 
@@ -115,7 +115,7 @@ def _draw_paths(ax: Axes, env: AbstractEnv, ground: Floor, panel: Panel) -> None
         _circle(ax, (x[-1], y[-1]), radius[agent], face=colour, edge=edge, width=0.5, zorder=5, stripe=bool(stripe))
     if panel.fermat is not None:
         row, column = ground.places(env.features, np.asarray(panel.fermat)[None])[0]
-        # Its face lies below all, its edge above: a team that stands there hides neither.
+        # The face is drawn below everything, the edge above, so that both stay visible behind a team.
         ax.add_patch(Circle((column, row), FERMAT_RADIUS, facecolor="white", edgecolor="none", zorder=1.5))
         ax.add_patch(Circle((column, row), FERMAT_RADIUS, fill=False, edgecolor=rgb(colours.INK), zorder=6))
 
@@ -132,14 +132,14 @@ def _circle(
     stripe: bool = False,
 ) -> None:
     ax.add_patch(Circle(centre, radius, facecolor=face, edgecolor=edge, linewidth=width, zorder=zorder))
-    for across in (-0.55, 0.0, 0.55) if stripe else ():  # chords: a hatch would not shrink with the circle
+    for across in (-0.55, 0.0, 0.55) if stripe else ():  # chords: a hatch would not scale with the circle
         half = np.sqrt(1 - across**2) * 0.92
         ends = radius / np.sqrt(2) * np.array([[across - half, across + half], [across + half, across - half]])
         ax.plot(centre[0] + ends[0], centre[1] + ends[1], color="white", linewidth=0.9, zorder=zorder + 0.1)
 
 
 def _draw_over_time(ax: Axes, env: AbstractEnv, panel: Panel) -> None:
-    """One strip a feature, time to the right."""
+    """Draw one strip per feature, with time to the right."""
     ax.set_axis_off()
     ax.set_box_aspect(1.0)
     num = len(env.features)
@@ -171,7 +171,7 @@ def _draw_strip(strip: Axes, env: AbstractEnv, panel: Panel, index: int) -> None
 
 
 def _draw_bars(ax: Axes, panel: Panel, scale: tuple[float, float]) -> None:
-    """A slim chart of z, as high as the panel."""
+    """Draw a narrow bar chart of z, as high as the panel."""
     bars = ax.inset_axes((1.05, 0.0, 0.055 * len(panel.z) + 0.03, 1.0))
     bars.bar(range(len(panel.z)), np.asarray(panel.z), width=0.7, color="0.45")
     bars.set(xlim=(-0.6, len(panel.z) - 0.4), ylim=scale)
@@ -186,12 +186,12 @@ def _draw_bars(ax: Axes, panel: Panel, scale: tuple[float, float]) -> None:
 
 
 def bar_scale(panels: Sequence[Panel]) -> tuple[float, float]:
-    """Limits for the bars of several panels."""
+    """Common limits for the bars of several panels."""
     values = np.concatenate([np.asarray(panel.z) for panel in panels])
     low, high = float(values.min(initial=0.0)), float(values.max(initial=0.0))
     return low * 1.05, (high or 1.0) * 1.05
 
 
 def rgb(colour: tuple[int, int, int]) -> tuple[float, ...]:
-    """A colour as Matplotlib takes it."""
+    """A colour as Matplotlib expects it, from 0 to 1."""
     return tuple(part / 255 for part in colour)

@@ -1,4 +1,4 @@
-"""The record of one episode or one execution of an option: what every picture is drawn from."""
+"""The record of one episode or one execution of an option, from which pictures are drawn."""
 
 from typing import Any
 
@@ -11,17 +11,17 @@ from cooptions.errors import require
 
 
 class Rollout(eqx.Module):
-    """States, and the actions between them, of which the first `length` are real; the rest is padding."""
+    """States and the actions between them. The first `length` actions are real; the rest is padding."""
 
     states: Any
-    """The environment's own states; the leading axis is time, with one entry more than `actions`."""
+    """The environment's states. The leading axis is time, with one entry more than `actions`."""
     agent_states: Float[Array | np.ndarray, "states agent feature"]
     actions: Int[Array | np.ndarray, "time agent"]
     """The primitive actions; `env.num_actions` stands for "terminate"."""
     length: Int[Array | np.ndarray, ""]
 
     def trim(self) -> "Rollout":
-        """The real steps alone, on the host; of one roll-out, not of a batch."""
+        """The roll-out without padding, as NumPy arrays. Not for batches."""
         steps, entries = int(self.length), len(self.agent_states)
         require(
             entries == len(self.actions) + 1 and 0 <= steps < entries,

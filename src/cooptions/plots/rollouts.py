@@ -1,6 +1,6 @@
-"""Roll-outs of options: who went where, and how far the team ended from agreeing in each feature.
+"""Figures of option roll-outs: the agents' paths and the n-distance at the end.
 
-The paper's Figures 3 and 10, and the lower rows of Figures 11 and 12.
+These are the paper's Figures 3 and 10, and the lower rows of Figures 11 and 12.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ WIDTH = 1.9
 """Inches of a panel's longer side."""
 
 LEGEND_ENTRY = 0.95
-"""Inches that a legend's entry takes."""
+"""The width of a legend entry in inches."""
 
 
 def plot_rollouts(
@@ -35,7 +35,7 @@ def plot_rollouts(
     *,
     row_titles: Sequence[str] = (),
 ) -> Figure:
-    """Rows: start states; columns: options. All bars share one scale."""
+    """Plot roll-outs with start states as rows and options as columns. All bars share one scale."""
     widths = {len(row) for row in panels}
     require(widths == {len(column_titles)}, f"panels: rows of {sorted(widths)} for {len(column_titles)} column_titles")
     require(len(row_titles) in (0, len(panels)), f"row_titles: {len(row_titles)} for {len(panels)} rows of panels")
@@ -66,10 +66,10 @@ def plot_card(
     others: Float[np.ndarray, "mate feature"] | None = None,
     titles: tuple[str, str] = ("eigenfunction", "roll-out"),
 ) -> Figure:
-    """One option: its eigenfunction as one agent moves, and a roll-out.
+    """Plot one option: a map of its eigenfunction as one agent moves, and a roll-out.
 
-    `values` is a map as `figures.maps.sweep` gives it, over the first two features; `others` are the
-    teammates that were held while it was made.
+    `values` is a map over the first two features, as returned by `plots.maps.sweep`. `others` are the fixed teammates
+    of that map.
     """
     check_panel(env, panel)
     width, height = _inches(env)
@@ -89,7 +89,7 @@ def plot_card(
 def draw_map(
     ax: Axes, env: AbstractEnv, values: Float[np.ndarray, "first second"], others: Float[np.ndarray, "mate feature"]
 ) -> Any:
-    """A map centred on 0, lying as the floor lies, walls in grey; teammates 2, 3, ... are black dots."""
+    """Draw a map centred on 0, oriented like the floor, with grey walls and black dots for teammates 2, 3, ..."""
     shape = tuple(
         feature.size if feature.discrete else n for feature, n in zip(env.features, values.shape, strict=False)
     )
@@ -127,7 +127,7 @@ def _inches(env: AbstractEnv) -> tuple[float, float]:
 
 
 def _legend(canvas: Figure, env: AbstractEnv, fermat: bool, held: bool = False) -> None:
-    """Every agent by its colour, and what the circles mean; `held` if a map with teammates is beside."""
+    """Add a legend of the agents' colours and the circles; `held` adds the dots for teammates on a map."""
     ink, grey = rgb(colours.INK), "0.55"
     num_named = min(env.num_agents, len(colours.AGENTS))
     agents = [(f"agent {i + 1}", rgb(colours.agent_colour(i)), rgb(colours.agent_colour(i))) for i in range(num_named)]

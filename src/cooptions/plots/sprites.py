@@ -1,6 +1,6 @@
-"""Small pictures with transparency, put together from shapes with smooth edges.
+"""Sprites: small pictures with transparency, composed of shapes with smooth edges.
 
-A shape is a square of coverages from 0 to 1, in coordinates that run from 0 to 1 to the right and downwards.
+A shape is a square array of coverages from 0 to 1. Its coordinates run from 0 to 1, to the right and downwards.
 """
 
 import functools
@@ -21,7 +21,7 @@ def disc(size: int, centre: tuple[float, float] = (0.5, 0.5), radius: float = 0.
 
 
 def box(size: int, left: float, top: float, right: float, bottom: float, corner: float = 0.0) -> Shape:
-    """A rectangle whose corners are rounded by the radius `corner`."""
+    """A rectangle with corners rounded by the radius `corner`."""
     x, y = _pixels(size)
     across = np.abs(x - (left + right) / 2) - (right - left) / 2 + corner
     down = np.abs(y - (top + bottom) / 2) - (bottom - top) / 2 + corner
@@ -30,7 +30,7 @@ def box(size: int, left: float, top: float, right: float, bottom: float, corner:
 
 
 def polygon(size: int, *points: tuple[float, float]) -> Shape:
-    """A convex polygon, its corners given clockwise."""
+    """A convex polygon with the corners in clockwise order."""
     x, y = _pixels(size)
     distance = np.full((size, size), -1.0)
     for (x0, y0), (x1, y1) in zip(points, points[1:] + points[:1], strict=True):
@@ -40,7 +40,7 @@ def polygon(size: int, *points: tuple[float, float]) -> Shape:
 
 
 def stripes(size: int, period: float = 0.28) -> Shape:
-    """Diagonal stripes over the whole square, as wide as the gaps between them."""
+    """Diagonal stripes over the whole square. Stripes and gaps are equally wide."""
     x, y = _pixels(size)
     phase = ((x + y) / np.sqrt(2) / period) % 1.0
     return _covered((np.abs(phase - 0.5) - 0.25) * period, size)
@@ -56,14 +56,14 @@ def text(size: int, words: str, height: float = 0.6, centre: tuple[float, float]
 
 @functools.lru_cache(maxsize=64)
 def font(pixels: int) -> ImageFont.FreeTypeFont:
-    """Matplotlib's own font, so that pictures look alike on every machine."""
-    import matplotlib  # late: most pictures have no text, and most programs no pictures
+    """The font that ships with Matplotlib, so that pictures look the same on every machine."""
+    import matplotlib  # imported late because it is slow and most pictures have no text
 
     return ImageFont.truetype(str(Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")), pixels)
 
 
 def sprite(size: int, *layers: tuple[Shape, Colour]) -> Sprite:
-    """Shapes painted over one another in order; colours come out multiplied by their alpha."""
+    """A sprite of shapes painted over one another in order, with premultiplied alpha."""
     picture = np.zeros((size, size, 4))
     for shape, colour in layers:
         paint = np.array([*colour, 255.0]) * shape[..., None]
@@ -72,12 +72,12 @@ def sprite(size: int, *layers: tuple[Shape, Colour]) -> Sprite:
 
 
 def opaque(picture: Sprite, colour: Colour) -> UInt8[np.ndarray, "size size 3"]:
-    """A sprite on a plain ground."""
+    """A sprite on a plain background."""
     return np.rint(picture[..., :3] + np.array(colour) * (1 - picture[..., 3:] / 255)).astype(np.uint8)
 
 
 def paste(image: UInt8[np.ndarray, "height width 3"], picture: Sprite, centre: Float[np.ndarray, "2"]) -> None:
-    """Paint a sprite into `image`, centred on the pixel (row, column) of `centre`; it must lie inside."""
+    """Paint a sprite into `image` with its centre at the pixel (row, column) `centre`. It must lie inside."""
     size = len(picture)
     top, left = np.rint(centre - size / 2).astype(int)
     window = image[top : top + size, left : left + size]
@@ -87,19 +87,19 @@ def paste(image: UInt8[np.ndarray, "height width 3"], picture: Sprite, centre: F
 def mosaic(
     tiles: UInt8[np.ndarray, "kind size size 3"], kinds: Int[np.ndarray, "*time row column"]
 ) -> UInt8[np.ndarray, "*time height width 3"]:
-    """Pictures put together from tiles: `kinds` says which one lies in each cell."""
+    """Pictures composed of tiles. `kinds` gives the index of the tile in each cell."""
     laid = np.moveaxis(tiles[kinds], -3, -4)  # [..., row, size, column, size, 3]
     *time, row, size, column, _, _ = laid.shape
     return laid.reshape(*time, row * size, column * size, 3)
 
 
 def _pixels(size: int) -> tuple[Shape, Shape]:
-    """x and y of the pixels' centres."""
+    """The x and y coordinates of the pixels' centres."""
     middle = (np.arange(size) + 0.5) / size
     x, y = np.meshgrid(middle, middle)
     return x, y
 
 
 def _covered(distance: Shape, size: int) -> Shape:
-    """How much of each pixel lies inside a shape, given the signed distance of its centre from the edge."""
+    """The coverage of each pixel, given the signed distance of its centre from the shape's edge."""
     return np.clip(0.5 - distance * size, 0.0, 1.0)

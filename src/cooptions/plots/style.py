@@ -1,4 +1,4 @@
-"""How figures look. Modules that draw with Matplotlib import it, and no others: Matplotlib takes long to import."""
+"""Matplotlib settings. Only modules that use Matplotlib import this one, because Matplotlib is slow to import."""
 
 import matplotlib
 

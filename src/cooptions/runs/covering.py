@@ -1,7 +1,7 @@
-"""Covering eigenoptions (CEO): one eigenfunction a cycle, whose options take part in the walk of the next.
+"""Covering eigenoptions (CEO): one eigenfunction per cycle, whose options are used in the next cycle's walk.
 
-The paper discovers all its options in a single cycle and says why in its appendix on ROD cycles: of repeated ones it
-found the eigenfunctions to be much alike. This is the repeated kind, and measures how alike they are.
+The paper discovers all options in a single cycle. Its appendix on ROD cycles explains why: the eigenfunctions of
+repeated cycles were very similar. This module runs repeated cycles and measures the similarity.
 """
 
 import math
@@ -29,23 +29,23 @@ from cooptions.training.progress import Progress
 from cooptions.types import Feature, TimeStep
 
 NUM_COMMON = 4096
-"""States at which the eigenfunctions of different cycles are compared."""
+"""The number of states at which the eigenfunctions of different cycles are compared."""
 CONTINUOUS_LEVELS = 20
-"""How many levels of spread are told apart in a continuous feature."""
+"""The number of bins for the spread of a continuous feature."""
 
 
 @dataclass(frozen=True)
 class CeoConfig:
-    """How many cycles, and how the options found so far take part in the next walk."""
+    """The number of cycles, and how earlier options are used in a walk."""
 
     num_cycles: int = 5
-    """Cycles, each with a walk, an eigenfunction and its two options (the paper shows five)."""
+    """The number of cycles, each with a walk, an eigenfunction and its two options (the paper shows five)."""
     option_share: float = 0.1
-    """How often a team that follows no option draws one, every option with equal chances, instead of primitives.
+    """The probability that a team without an option draws one uniformly instead of primitive actions.
 
-    All agents see the same coin, the synchronisation that the paper assumes (its Assumption 2): if each drew for
-    itself, three agents with ten options would agree on one in a draw out of a hundred. An option lasts many steps,
-    so that the team is led by options for a much larger part of its steps than this."""
+    All agents share the draw, the synchronisation that the paper assumes (Assumption 2). With independent draws, three
+    agents with ten options would agree in one of a hundred draws. An option lasts many steps, so the team follows
+    options in a much larger fraction of its steps than this."""
 
     def __post_init__(self) -> None:
         require(self.num_cycles >= 1, f"ceo.num_cycles must be at least 1, not {self.num_cycles}")
@@ -54,55 +54,56 @@ class CeoConfig:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Where a walk took the team, in exact spreads: per feature, the sum over agents of |x_i - median|."""
+    """The coverage of a walk in exact spreads: per feature, the sum over agents of |x_i - median|."""
 
     visited: float
-    """Share of relative states seen, a relative state being the spreads of all features; walls may forbid some."""
+    """The fraction of relative states visited. A relative state is the spreads of all features. Walls may make some
+    impossible."""
     evenness: float
-    """exp(entropy) of the visits over the number of relative states: 1 where the walk sees all equally often."""
+    """exp(entropy) of the visits divided by the number of relative states: 1 if all are visited equally often."""
     mean_spread: tuple[float, ...]
-    """Of each feature."""
+    """The mean spread of each feature."""
     max_spread: tuple[float, ...]
     led: float
-    """Share of steps at which the team follows an option."""
+    """The fraction of steps in which the team follows an option."""
 
 
 @dataclass(frozen=True)
 class Cycle:
-    """What one cycle found."""
+    """The result of one cycle."""
 
     config: Config
-    """That of the run, for one seed and a single eigenfunction."""
+    """The run's configuration, with one seed and a single eigenfunction."""
     found: Discovered
     options: OptionSet
-    """Those of this cycle, after those of the earlier ones."""
+    """The options of all cycles so far, with those of this cycle last."""
     coverage: Coverage
     common: Shaped[np.ndarray, "state agent feature"]
-    """Joint states of the first walk, the same in all cycles, at which they are compared."""
+    """The joint states of the first walk at which all cycles are compared."""
     values: Float[np.ndarray, " state"]
-    """The eigenfunction there."""
+    """The eigenfunction at these states."""
     cosines: Float[np.ndarray, " earlier"]
-    """Of these values with those of every earlier cycle, without their means."""
+    """The cosines of the centred values with those of every earlier cycle."""
 
 
 @dataclass(frozen=True)
 class TeamDraw:
-    """A policy over primitives and joint options: now and then the team draws an option, all agents the same one."""
+    """A random policy over primitive actions and joint options. All agents draw the same option."""
 
     option_share: float
 
     def __call__(self, timestep: TimeStep, key: PRNGKeyArray) -> Int[Array, "env agent"]:
         mask = timestep.action_mask
-        nothing = jnp.zeros((*mask.shape[:2], 0))  # no action has a value: all is exploration
+        nothing = jnp.zeros((*mask.shape[:2], 0))  # no action has a value, so every choice is exploration
         explores = ChoiceConfig(option_share=self.option_share)
         return choose(explores, nothing, timestep, jnp.float32(1.0), key=key)
 
 
 def ceo_cycles(config: Config, ceo: CeoConfig, directory: Path, progress: Progress) -> list[Cycle]:
-    """Go through the cycles; each is a run directory in `directory`, and what is there already is not made again.
+    """Run the cycles, each in its own run directory in `directory`. Finished stages are not run again.
 
-    Every cycle learns with the same keys and walks with its own: what tells two cycles apart is their walks.
-    `summary.json` holds what they are compared by.
+    All cycles learn with the same random keys but walk with different ones, so they differ only in their walks.
+    `summary.json` has their comparison.
     """
     require(not config.members, "members: covering options are of the whole team; leave it out")
     single = replace(config, seeds=1, laplacian=replace(config.laplacian, num_eigenfunctions=1))
@@ -117,7 +118,7 @@ def ceo_cycles(config: Config, ceo: CeoConfig, directory: Path, progress: Progre
 
 
 class CoveringRun(Run):
-    """One cycle: it walks with the options of the earlier cycles."""
+    """The run of one cycle, which walks with the options of the earlier cycles."""
 
     def __init__(
         self,
@@ -132,7 +133,7 @@ class CoveringRun(Run):
         self.ceo, self.known, self.number = ceo, known, number
 
     def make_walk(self) -> Walk:
-        """At random, and from the second cycle on with the options that are known."""
+        """A random walk, from the second cycle on with the options of the earlier cycles."""
         if self.known is None:
             return super().make_walk()
         env, policy = MacroEnv(self.config.env, self.known, foresight=False), TeamDraw(self.ceo.option_share)
@@ -141,7 +142,7 @@ class CoveringRun(Run):
 
 
 def _cycle(run: CoveringRun, earlier: list[Cycle]) -> Cycle:
-    """A walk, its representation and first eigenfunction, and the options that follow it."""
+    """Run one cycle: a walk, its representation and first eigenfunction, and that eigenfunction's options."""
     found = run.found.seed(0)
     options = numbered(jax.tree.map(lambda leaf: leaf[0], run.options), run.number)
     common = earlier[0].common if earlier else _some_states(run.walk, run.config.seed)
@@ -158,10 +159,10 @@ def _cycle(run: CoveringRun, earlier: list[Cycle]) -> Cycle:
 
 
 def numbered(options: OptionSet, number: int) -> OptionSet:
-    """The two options of a cycle, upwards and downwards, under names of their own.
+    """The two options of a cycle, upwards and downwards, renamed after the cycle.
 
-    Both, because an eigenfunction has no sign of its own, and because covering options lead from one of its ends to
-    the other: the end that the walk hardly sees may be either. Upwards alone would only ever gather the team.
+    Both directions are used, because the sign of an eigenfunction is arbitrary, and either end may be the one that the
+    walk rarely visits. The upward option alone would only ever bring the team together.
     """
     names = [f"{'+' if option.sign > 0 else '-'}cycle{number}" for option in options.options]
     described = tuple(replace(option, name=name) for option, name in zip(options.options, names, strict=True))
@@ -169,20 +170,20 @@ def numbered(options: OptionSet, number: int) -> OptionSet:
 
 
 def join(first: OptionSet, second: OptionSet) -> OptionSet:
-    """One set with the options of two, which were trained alike."""
+    """The union of two option sets that were trained with the same configuration."""
     network = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first.network, second.network)
     return replace(first, network=network, options=first.options + second.options)
 
 
 def cosines(values: Real[np.ndarray, "cycle state"]) -> Float[np.ndarray, " earlier"]:
-    """Of the last function with every other one, without their means: a constant says nothing about the team."""
+    """The cosines between the last function and every earlier one, after centring."""
     centred = values.astype(float) - values.mean(axis=1, keepdims=True)
     unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
     return unit[:-1] @ unit[-1]
 
 
 def coverage(team: Team, walked: Walk) -> Coverage:
-    """What the first seed's walk has seen of the team's relative states."""
+    """The coverage of relative states by the first seed's walk."""
     states = np.asarray(walked.states)[0].reshape(-1, team.num_agents, len(team.features))
     categorical = np.array([feature.kind == "categorical" for feature in team.features])
     spreads = spread(states, team.has_feature, categorical)
@@ -206,14 +207,14 @@ def coverage(team: Team, walked: Walk) -> Coverage:
 
 
 def _largest_spread(feature: Feature, num_agents: int) -> float:
-    """Half of the agents at one end and half at the other, or all values taken equally often if they have no order."""
+    """The largest possible spread: agents split between both ends, or evenly over the values of a categorical one."""
     if feature.kind == "categorical":
         return float(num_agents - -(-num_agents // feature.size))
     return num_agents // 2 * (feature.high - feature.low)
 
 
 def _some_states(walked: Walk, seed: int) -> Shaped[np.ndarray, "state agent feature"]:
-    """Joint states of a walk, each equally likely."""
+    """Joint states drawn uniformly from a walk."""
     states = np.asarray(walked.states)[0]
     states = states.reshape(-1, *states.shape[2:])
     return states[np.random.default_rng(seed).integers(len(states), size=NUM_COMMON)]

@@ -1,4 +1,4 @@
-"""Run directories: what was made, from which configuration, by which code, and whether it is still whole."""
+"""Run directories: artefacts of stages with their configuration, provenance and SHA-256."""
 
 import contextlib
 import platform
@@ -40,16 +40,16 @@ _PACKAGES = ("cooptions", "jax", "jaxlib", "equinox", "optax", "jumanji", "jaxma
 
 
 def complain(message: str) -> None:
-    """A warning on standard error."""
+    """Print a warning on standard error."""
     say(f"warning: {message}")
 
 
 class RunDirectory:
-    """A directory of stages. Each stage has a configuration and one artefact, a tree of arrays.
+    """A directory of stages. Each stage has a configuration and one artefact, a pytree of arrays.
 
-    `config.json` holds the configuration of every stage begun here, `manifest.json` what was finished: files
-    with their SHA-256 and who made them. Both carry a check of themselves. Open it with `open_run`, which locks it, or
-    with `read_run`, which changes nothing.
+    `config.json` has the configuration of every stage that was begun. `manifest.json` has the finished stages: their
+    files with SHA-256, and how they were made. Both files carry their own checksum. Open a directory with `open_run`,
+    which locks it, or with `read_run`, which changes nothing.
     """
 
     def __init__(self, path: Path, *, warn: Warn = complain, writable: bool = True) -> None:
@@ -67,7 +67,7 @@ class RunDirectory:
         return read_record(self.file("config.json"))
 
     def verify(self) -> None:
-        """Refuse records that are missing, damaged or at odds, by file and, where it can be told, by field."""
+        """Raise `ArtifactError` if records are missing, damaged or inconsistent, naming the file and the field."""
         manifest = self.manifest
         missing = [path for path in (self.file("config.json"), self.file("manifest.json")) if not path.exists()]
         if missing and self._holds_work and has_check(self.file("config.json")):
@@ -85,7 +85,7 @@ class RunDirectory:
         _ = self.configs
 
     def accept(self, stages: Mapping[str, Json]) -> None:
-        """Record the stages' configurations, or refuse those that differ from the ones something was made with."""
+        """Record the stages' configurations. Raises `ArtifactError` if existing artefacts have another one."""
         free, known = self.holds_nothing, self.configs
         for stage, config in stages.items():
             if not free and stage in known and known[stage] != config:
@@ -99,9 +99,9 @@ class RunDirectory:
             write_record(self.file("manifest.json"), {})
 
     def stage(self, name: str, make: Callable[[], Tree], restore: Callable[[dict[str, np.ndarray]], Tree]) -> Tree:
-        """The artefact of a stage: restored from its arrays where it was finished before, else made and saved.
+        """The artefact of a stage, restored from its arrays if the stage is finished, otherwise made and saved.
 
-        The seconds it took are those of all sessions, but for any that was killed.
+        Its time is the sum over all sessions except those that were killed.
         """
         if name in self.manifest:
             self.verify_sealed(name, "metrics/")
@@ -113,7 +113,7 @@ class RunDirectory:
         begun = time.perf_counter() - earlier.get(name, 0.0)
         try:
             tree = jax.block_until_ready(make())
-        except BaseException:  # stopped or failed: what it took counts once it is finished
+        except BaseException:  # stopped or failed: the time is added when the stage finishes
             with contextlib.suppress(OSError, ArtifactError):
                 write_json(self.file("stopped.json"), {**earlier, name: time.perf_counter() - begun})
             raise
@@ -121,9 +121,10 @@ class RunDirectory:
         return tree
 
     def save(self, name: str, tree: Any, *, seconds: float, made_by: Json | None = None) -> None:
-        """Write a tree of arrays and enter it in the manifest, as made here and now unless it was made elsewhere.
+        """Write a pytree of arrays and add the stage to the manifest, with the provenance `made_by`, by default this
+        process.
 
-        Metrics that no stage has sealed are those of this one.
+        Metrics files that no other stage has sealed belong to this one.
         """
         self._require_writable(name)
         content = format_tensors({key: np.ascontiguousarray(leaf) for key, leaf in named_leaves(tree)})
@@ -142,7 +143,7 @@ class RunDirectory:
         write_record(self.file("manifest.json"), {**manifest, name: entry})
 
     def seal(self, name: str, files: Sequence[Path]) -> None:
-        """Enter files that a finished stage wrote besides its artefact, such as scores, with their SHA-256."""
+        """Add other files of a finished stage, for example its scores, to the manifest with their SHA-256."""
         manifest = self.manifest
         sealed = manifest[name].get("sealed", {}) | {self._name(path): file_digest(path) for path in files}
         if sealed != manifest[name].get("sealed"):
@@ -150,12 +151,12 @@ class RunDirectory:
             write_record(self.file("manifest.json"), {**manifest, name: {**manifest[name], "sealed": sealed}})
 
     def problem(self, name: str, path: Path) -> str:
-        """What is wrong with a file that a stage sealed, if anything, and if it did."""
+        """What is wrong with a file that a stage sealed; empty if it is intact or not sealed."""
         expected = self.manifest.get(name, {}).get("sealed", {}).get(self._name(path))
         return sealed_problem(path, expected) if expected else ""
 
     def verify_sealed(self, name: str, under: str = "") -> list[Path]:
-        """The files that a stage sealed, those below a folder if one is named; refused where one is not as it was."""
+        """The files that a stage sealed, or only those in the folder `under`. Raises `ArtifactError` if one changed."""
         sealed = self.manifest.get(name, {}).get("sealed", {})
         files = [self.file(file) for file in sealed if file.startswith(under)]
         for path in files:
@@ -165,16 +166,16 @@ class RunDirectory:
 
     @property
     def holds_nothing(self) -> bool:
-        """Whether no stage has left anything here: who was refused for a mistyped flag may try again in this place."""
+        """Whether no stage has left anything here, so that another configuration may be tried."""
         names = {path.name for path in self.path.iterdir()} if self.path.exists() else set()
         return names <= {"config.json", "manifest.json", "lock", "run.yaml", "stopped.json"} and not self.manifest
 
     def keeps(self, name: str) -> bool:
-        """Whether a stage was finished and its files are still here: who copies a run may leave some behind."""
+        """Whether a stage is finished and its files exist. A copied run may lack some."""
         return name in self.manifest and all(self.file(file).exists() for file in self.manifest[name]["files"])
 
     def load(self, name: str) -> dict[str, np.ndarray]:
-        """The arrays of a finished stage by name, after comparing hashes."""
+        """Load the arrays of a finished stage by name, after verifying the SHA-256."""
         arrays: dict[str, np.ndarray] = {}
         for file, expected in self.manifest[name]["files"].items():
             if problem := sealed_problem(self.file(file), expected):
@@ -186,23 +187,23 @@ class RunDirectory:
         return arrays
 
     def summarise(self, **values: Any) -> None:
-        """Add to `summary.json`, the few numbers a reader wants first."""
+        """Add values to `summary.json`, a short overview for readers."""
         self._require_writable("summary")
         path = self.file("summary.json")
         write_json(path, {**self._disposable(path), **values})
 
     @property
     def _holds_work(self) -> bool:
-        """Whether files of stages are here."""
+        """Whether there are files of stages."""
         return any(next(self.path.glob(each), None) for each in ("*.safetensors", "metrics/*.jsonl", "checkpoints/*/*"))
 
     def _seconds_so_far(self) -> dict[str, float]:
-        """What stages took that were stopped."""
+        """The seconds that stopped stages have taken so far."""
         found = self._disposable(self.file("stopped.json"))
         return {stage: float(seconds) for stage, seconds in found.items() if type(seconds) in (int, float)}
 
     def _disposable(self, path: Path) -> Json:
-        """A file that nothing depends on: damaged, it is as good as none."""
+        """Read a file that nothing depends on. If it is damaged, it is ignored with a warning."""
         try:
             return read_json(path)
         except ArtifactError:
@@ -219,13 +220,13 @@ class RunDirectory:
 
 @contextlib.contextmanager
 def open_run(path: Path, stages: Mapping[str, Json], warn: Warn = complain) -> Iterator[RunDirectory]:
-    """Create or reopen a run directory for these stages, and hold it against other processes."""
+    """Create or open a run directory for these stages, and lock it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be used as a run directory: {error.strerror}") from None
     with hold(path / "lock", warn):
-        for left in path.rglob(f".*{PARTIAL}"):  # of a process that died
+        for left in path.rglob(f".*{PARTIAL}"):  # left by a process that died
             left.unlink(missing_ok=True)
         run = RunDirectory(path, warn=warn)
         run.verify()
@@ -234,8 +235,10 @@ def open_run(path: Path, stages: Mapping[str, Json], warn: Warn = complain) -> I
 
 
 def read_run(path: Path, warn: Warn = complain) -> RunDirectory:
-    """A run directory to read from: nothing is locked, made or written, so that a run that is being made, or one on a
-    disk that cannot be written, can be looked at."""
+    """Open a run directory for reading, without a lock.
+
+    This works for a run that another process is making, and on a read-only disk.
+    """
     run = RunDirectory(path, warn=warn, writable=False)
     if not run.file("config.json").exists():
         if run.file("manifest.json").exists():
@@ -246,7 +249,7 @@ def read_run(path: Path, warn: Warn = complain) -> RunDirectory:
 
 
 def provenance() -> Json:
-    """Command, versions, commit, device and date: what a number needs beside it to be believed."""
+    """The provenance of an artefact: command, versions, commit, device and date."""
     device = jax.devices()[0]
     return {
         "command": _command(),
@@ -266,7 +269,7 @@ def _read_tensors(path: Path) -> dict[str, np.ndarray]:
 
 
 def _command() -> str:
-    """The command line that can be typed again, without the places where this machine keeps things."""
+    """The command line, without absolute paths of this machine, so that it can be typed again."""
     words = [Path(word).name if word.startswith("/") else word for word in sys.orig_argv]
     return " ".join(words if "-m" in words[:2] else words[1:])
 
@@ -279,7 +282,7 @@ def _version(package: str) -> str:
 
 
 def _commit() -> str:
-    """The commit of the source tree, with a mark if it was changed; of no use outside a checkout."""
+    """The commit of the source tree, marked if there are changes; "unknown" outside a checkout."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=12"]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.strip()

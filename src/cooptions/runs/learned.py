@@ -1,4 +1,4 @@
-"""What a run has learned: its scores as files, compared with other runs', and its policies evaluated afresh."""
+"""The results of learning in a run: score files, comparison with other runs, and new evaluations of its policies."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ from cooptions.training.memory import held_bytes, require_room
 
 
 def write_scores(run: Run) -> list[Scores]:
-    """Write what every seed scored over training, one file a metric."""
+    """Write the scores of all seeds over training, one file per metric."""
     config, (_, values) = run.config, run.learning
     scores = config.learning.scores(config.env, config.scenario, values)
     files = [run.directory.file("scores", f"{each.metric}.safetensors") for each in scores]
@@ -32,11 +32,11 @@ def write_scores(run: Run) -> list[Scores]:
             run.progress.warn(f"{path}: {problem}; it is written again")
         save_scores(path, each)
     run.directory.seal("learning", files)
-    return _told(run, scores)
+    return _with_warnings(run, scores)
 
 
-def _told(run: Run, scores: list[Scores]) -> list[Scores]:
-    """The same, after a warning of every seed that the environment did not score with numbers."""
+def _with_warnings(run: Run, scores: list[Scores]) -> list[Scores]:
+    """Return the scores, after a warning of every seed for which the environment returned non-finite scores."""
     for each in scores:
         for seed in np.flatnonzero(each.unscored).tolist():
             where = f"{each.name}: {run.progress.seed_name(seed)}"
@@ -48,7 +48,7 @@ def _told(run: Run, scores: list[Scores]) -> list[Scores]:
 
 
 def read_scores(path: Path) -> list[Scores]:
-    """What a run scored, each metric; refused where nothing was learned."""
+    """Read the scores of a run, one for each metric. Raises `ArtifactError` if there are none."""
     files = sorted((path / "scores").glob("*.safetensors"))
     if not files:
         raise ArtifactError(f"{path}: no scores; `cooptions train PRESET --out {path}` makes them")
@@ -58,7 +58,7 @@ def read_scores(path: Path) -> list[Scores]:
 
 
 def scores_to_compare(paths: Sequence[Path], metric: str, names: Sequence[str] = ()) -> list[Scores]:
-    """The scores of several runs by one metric, the first score of the environment by default."""
+    """The scores of several runs by one metric, by default the environment's first score."""
     require(len(set(names)) == len(names), f"names: each run needs its own, not {', '.join(names)}")
     require(not names or len(names) == len(paths), f"names: one for each of {len(paths)} runs, not {len(names)}")
     chosen = []
@@ -75,7 +75,7 @@ def scores_to_compare(paths: Sequence[Path], metric: str, names: Sequence[str] =
 
 
 def _require_same_env(paths: Sequence[Path], scores: Sequence[Scores]) -> None:
-    """Refuse runs in which one scenario's name stands for different environments."""
+    """Raise `ConfigError` if runs of the same scenario name have different environments."""
     first: dict[str, tuple[Path, Json]] = {}
     for path, each in zip(paths, scores, strict=True):
         env = RunDirectory(path).configs.get("learning", {}).get("env", {})
@@ -89,7 +89,7 @@ def _count(scores: Sequence[Scores], one: Scores) -> int:
 
 
 def evaluate_run(run: Run, num_episodes: int, keys: Key[Array, " seed"]) -> list[Scores]:
-    """Let every seed's final policy play fresh episodes."""
+    """Evaluate every seed's final policy on new episodes."""
     config = run.config
     if not run.has("learning"):
         raise ArtifactError(f"{run.directory.path}: nothing was learned here; `cooptions train` does it")
@@ -97,7 +97,7 @@ def evaluate_run(run: Run, num_episodes: int, keys: Key[Array, " seed"]) -> list
     play = partial(_play, stage.learner, num_episodes)
     require_room("evaluate", held_bytes(play, policy, run.task, keys), "episodes", on_device=True)
     values = play(policy, run.task, keys)[:, None]
-    return _told(run, config.learning.scores(config.env, config.scenario, values))
+    return _with_warnings(run, config.learning.scores(config.env, config.scenario, values))
 
 
 @partial(jax.jit, static_argnums=(0, 1))

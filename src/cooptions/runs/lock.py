@@ -1,4 +1,4 @@
-"""One writer at a time: a lock that the operating system takes back when its holder dies."""
+"""A lock file for one writer at a time. The operating system releases the lock when its holder dies."""
 
 import contextlib
 import errno
@@ -18,17 +18,18 @@ except ImportError:  # Windows
     import msvcrt
 
 MISSING = {errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
-"""What file systems answer that know no locks: there, what the file says decides."""
+"""Errors of file systems without locks. The content of the lock file then decides."""
 LENGTH = 200
-"""Bytes of a lock file that are read."""
+"""The number of bytes of a lock file that are read."""
 
 
 @contextlib.contextmanager
 def hold(path: Path, warn: Callable[[str], None]) -> Iterator[None]:
-    """Hold the lock in this file, or be refused with the name of its holder.
+    """Hold the lock of this file. Raises `ArtifactError` with the name of the holder if it is taken.
 
-    While it is held the file names the holder; afterwards it is empty. A name that is found in a lock that is free was
-    left by a process that died, which is said. Links are not followed: a stranger's directory could point anywhere.
+    While the lock is held, the file names the holder; afterwards it is empty. A name in a free lock was left by a
+    process that died, of which there is a warning. Links are not followed, because an untrusted directory could link to
+    any file.
     """
     descriptor = _open(path)
     try:
@@ -49,14 +50,14 @@ def hold(path: Path, warn: Callable[[str], None]) -> Iterator[None]:
         finally:
             _write(descriptor, "")
     finally:
-        os.close(descriptor)  # which gives the lock back
+        os.close(descriptor)  # which releases the lock
 
 
 def _open(path: Path) -> int:
-    """The file itself, made where it is missing."""
+    """Open the lock file, which is created if it is missing."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        if path.is_symlink():  # of systems without O_NOFOLLOW
+        if path.is_symlink():  # for systems without O_NOFOLLOW
             raise OSError(errno.ELOOP, "")
         descriptor = os.open(path, flags, 0o666)
     except OSError as error:
@@ -70,12 +71,12 @@ def _open(path: Path) -> int:
 
 
 def _take(descriptor: int) -> bool | None:
-    """Whether the lock could be taken; None where the file system has none."""
+    """Try to take the lock. Returns whether that succeeded; None if the file system has no locks."""
     try:
         if fcntl is not None:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         else:
-            os.lseek(descriptor, LENGTH, os.SEEK_SET)  # Windows lets nobody read what is locked
+            os.lseek(descriptor, LENGTH, os.SEEK_SET)  # on Windows, nobody can read locked bytes
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # pyright: ignore[reportAttributeAccessIssue,reportPossiblyUnboundVariable]
     except OSError as error:
         return None if error.errno in MISSING else False
@@ -89,7 +90,7 @@ def _holder(descriptor: int) -> str:
 
 
 def _is_gone(holder: str) -> bool:
-    """Whether this is a process of this machine that is over."""
+    """Whether the holder is a process of this machine that has ended."""
     found = re.fullmatch(r"process (\d+) on (.+)", holder)
     if found is None or found[2] != platform.node() or os.name == "nt":
         return False

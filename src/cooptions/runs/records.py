@@ -1,4 +1,4 @@
-"""The records of a run directory, `config.json` and `manifest.json`: stages by name, with a check of the whole."""
+"""The records of a run directory, `config.json` and `manifest.json`: stages by name, with a checksum."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from cooptions.errors import ArtifactError
 from cooptions.files import Json, differences, digest, file_digest, parse_json, read_json, read_plain, write_json
 
 CHECK = "check"
-"""The name of the check among the stages."""
+"""The key of the checksum among the stages."""
 ENTRY: dict[str, Any] = {
     "config": (dict, NoneType),
     "files": dict,
@@ -17,7 +17,7 @@ ENTRY: dict[str, Any] = {
     "seconds": (int, float),
     "made_by": dict,
 }
-"""What the entry of a finished stage holds; those of the first version seal nothing."""
+"""The fields and types of a finished stage's entry. Entries of the first version lack `sealed`."""
 LONGEST_NAME = 200
 
 
@@ -26,7 +26,7 @@ def write_record(path: Path, stages: Json) -> None:
 
 
 def read_record(path: Path) -> dict[str, Json]:
-    """The stages in a record, once its check fits; none where there is no file."""
+    """Read the stages of a record and verify its checksum. Empty if there is no file."""
     stages = read_json(path)
     check = stages.pop(CHECK, None)
     odd = [name for name, value in stages.items() if not isinstance(value, dict)]
@@ -37,7 +37,7 @@ def read_record(path: Path) -> dict[str, Json]:
 
 
 def read_manifest(path: Path) -> dict[str, Json]:
-    """The finished stages in a manifest, each with all that an entry has, and with files of this directory alone."""
+    """Read the finished stages of a manifest. Entries must be complete, and their files inside the directory."""
     manifest = read_record(path)
     for stage, entry in manifest.items():
         for name, kinds in ENTRY.items():
@@ -50,29 +50,29 @@ def read_manifest(path: Path) -> dict[str, Json]:
 
 
 def _is_within(name: str) -> bool:
-    """Whether the name of a file stays below its directory."""
+    """Whether the name of a file refers to a path inside its directory."""
     parts = name.split("/")
     return name.isprintable() and "\\" not in name and not {"", ".", ".."} & set(parts) and len(name) <= LONGEST_NAME
 
 
 def has_check(path: Path) -> bool:
-    """Whether a record was made since there are checks; one that is missing might have been."""
+    """Whether a record has a checksum, which the first version lacked. True for a missing record."""
     return not path.exists() or CHECK in read_json(path)
 
 
 def json_differences(path: Path, stage: str, expected: Json | None) -> str:
-    """In which fields a file's configuration of a stage is not what it was, if it can be read and is another."""
+    """The fields in which a stage's configuration in a file differs from `expected`; empty if it cannot be read."""
     try:
-        told = parse_json(read_plain(path)).get(stage)
+        found = parse_json(read_plain(path)).get(stage)
     except (OSError, ValueError, AttributeError, RecursionError):
         return ""
-    if expected is None or told is None:
+    if expected is None or found is None:
         return ""
-    return "; ".join(differences(told, expected)).replace(" now", "")
+    return "; ".join(differences(found, expected)).replace(" now", "")
 
 
 def sealed_problem(path: Path, expected: str) -> str:
-    """What is wrong with a file that should have this SHA-256, if anything."""
+    """What is wrong with a file that should have this SHA-256; empty if nothing is."""
     try:
         return "" if file_digest(path) == expected else "damaged: its SHA-256 is not the manifest's"
     except FileNotFoundError:

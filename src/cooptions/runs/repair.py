@@ -1,4 +1,4 @@
-"""What of a run directory is sound, file by file, and how to remove what is not, so that it is made again."""
+"""Check a run directory file by file, and remove damaged files so that they are made again."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -21,21 +21,21 @@ Remedy = Literal["", "remake", "forget", "rewrite"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One file of a run directory."""
+    """The state of one file of a run directory."""
 
     stage: str
-    """The stage it belongs to; empty for the records of the whole run."""
+    """The stage to which it belongs; empty for the records of the whole run."""
     file: str
     """Its path within the directory."""
     state: State
     detail: str = ""
     remedy: Remedy = ""
-    """What `remove_unsound` does: have the stage and those after it made again, drop this file alone, or write a record
-    again from the other."""
+    """The action of `remove_unsound`: remove the stage and later ones so that they are made again (`remake`), remove
+    only this file (`forget`), or write the record again (`rewrite`)."""
 
 
 def inspect(path: Path) -> list[Finding]:
-    """Every file that the run depends on, and whether it is as it was made. Nothing is changed."""
+    """The state of every file that the run depends on. Changes nothing."""
     if not any(next(path.glob(each), None) for each in ("config.json", "manifest.json", "*.safetensors")):
         raise ArtifactError(f"{path}: no run was made here")
     records = {name: _record(path, name) for name in ("manifest.json", "config.json")}
@@ -55,7 +55,7 @@ def unsound(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def lost_stages(findings: Sequence[Finding]) -> list[str]:
-    """The finished stages that have to be made again: those that are damaged, and those made from them."""
+    """The finished stages that must be made again: damaged ones, and those that depend on them."""
     damaged = {each.stage for each in findings if each.remedy == "remake"}
     order = list(STAGES)
     first = min((order.index(stage) for stage in damaged if stage in order), default=len(order))
@@ -64,7 +64,7 @@ def lost_stages(findings: Sequence[Finding]) -> list[str]:
 
 
 def remove_unsound(path: Path, warn: Callable[[str], None] = complain) -> list[str]:
-    """Remove what is not sound, and what was made from it; what was removed. The run then goes on from what is left."""
+    """Remove damaged files and everything made from them. Returns their names. The run can then be resumed."""
     with hold(path / "lock", warn):
         findings = inspect(path)
         removed: list[str] = []
@@ -72,7 +72,7 @@ def remove_unsound(path: Path, warn: Callable[[str], None] = complain) -> list[s
         lost = lost_stages(findings)
         for stage in lost:
             removed += _remove_stage(path, stage, manifest.pop(stage, {}))
-        if lost or _is_damaged(path / "config.json"):  # what was begun was made from that, or nobody knows how
+        if lost or _is_damaged(path / "config.json"):  # unfinished stages may depend on what was lost
             removed += _remove([path / each.file for each in findings if each.state == "unfinished"], path)
         for each in findings:
             if each.remedy == "forget" and each.stage in manifest:
@@ -85,21 +85,24 @@ def remove_unsound(path: Path, warn: Callable[[str], None] = complain) -> list[s
 
 
 def rows(findings: Sequence[Finding]) -> list[tuple[str, str, str, str]]:
-    """A table of the findings: stage, file, state, and what would be done."""
-    deeds = {
+    """A table of the findings: stage, file, state, and the action of `remove_unsound`."""
+    actions = {
         "": "",
         "remake": "remove; made again with the stages after it",
         "forget": "remove; the stage is kept",
         "rewrite": "write again",
     }
-    told = [(each, f"{each.state}: {each.detail}" if each.detail else each.state) for each in findings]
-    return [(each.stage, each.file, state, deeds[each.remedy]) for each, state in told]
+    described = [(each, f"{each.state}: {each.detail}" if each.detail else each.state) for each in findings]
+    return [(each.stage, each.file, state, actions[each.remedy]) for each, state in described]
 
 
 def repair(
     path: Path, agree: Callable[[list[tuple[str, str, str, str]]], bool], warn: Callable[[str], None] = complain
 ) -> list[str]:
-    """Show what is here, and remove what is not sound if `agree` says so of the table; what was removed."""
+    """Inspect a run directory, and remove damaged files if `agree` returns True for the table of findings.
+
+    Returns the names of the removed files.
+    """
     findings = inspect(path)
     if not agree(rows(findings)) or not unsound(findings):
         return []
@@ -107,7 +110,7 @@ def repair(
 
 
 def _record(path: Path, name: str) -> Finding:
-    """A record of the whole run: whether it can be read, and for the configuration whether the manifest agrees."""
+    """The finding for a record: whether it can be read, and for `config.json` whether it agrees with the manifest."""
     if not (path / name).exists():
         return Finding("", name, "missing", "", "rewrite")
     run = RunDirectory(path)
@@ -134,22 +137,22 @@ def _read(path: Path) -> dict[str, Json]:
 
 
 def _entries(path: Path) -> dict[str, Json]:
-    """The finished stages. Of a damaged manifest those remain whose artefact has a SHA-256 that stands in it."""
+    """The finished stages. From a damaged manifest, those are recovered whose artefact's SHA-256 occurs in it."""
     manifest = path / "manifest.json"
     if not _is_damaged(manifest):
         return read_manifest(manifest)
     if _is_damaged(path / "config.json") or not manifest.exists():
         return {}
-    told, configs = manifest.read_bytes(), read_record(path / "config.json")
+    text, configs = manifest.read_bytes(), read_record(path / "config.json")
     metrics = {file.relative_to(path).as_posix(): file_digest(file) for file in path.glob("metrics/*.jsonl")}
     entries: dict[str, Json] = {}
     for file in sorted(path.glob("*.safetensors")):
         sha = file_digest(file)
-        if sha.encode() in told and file.stem in configs:
+        if sha.encode() in text and file.stem in configs:
             entry = {"config": configs[file.stem], "files": {file.name: sha}, "sealed": {}, "seconds": 0.0}
             entries[file.stem] = {**entry, "made_by": {**provenance(), "repaired": True}}
-    for name, sha in metrics.items():  # which stage they are of stood in the manifest: any that is finished will do
-        if entries and sha.encode() in told:
+    for name, sha in metrics.items():  # their stage is not known any more: any finished one will do
+        if entries and sha.encode() in text:
             next(iter(entries.values()))["sealed"][name] = sha
     return entries
 
@@ -162,7 +165,7 @@ def _file(path: Path, stage: str, file: str, expected: str, remedy: Remedy) -> F
 
 
 def _strays(path: Path, manifest: dict[str, Json]) -> list[Finding]:
-    """Artefacts without an entry: nobody can tell whether they are whole."""
+    """The findings for artefacts without an entry in the manifest, which cannot be verified."""
     known = {file for entry in manifest.values() for file in entry.get("files", {})}
     names = [file.name for file in sorted(path.glob("*.safetensors")) if file.name not in known]
     return [
@@ -171,7 +174,7 @@ def _strays(path: Path, manifest: dict[str, Json]) -> list[Finding]:
 
 
 def _unfinished(path: Path, manifest: dict[str, Json]) -> list[Finding]:
-    """Checkpoints and metrics of stages that were begun."""
+    """The findings for checkpoints and metrics of unfinished stages."""
     sealed = {file for entry in manifest.values() for file in entry.get("sealed", {})}
     found = []
     for folder in sorted(path.glob("checkpoints/*")):
@@ -190,7 +193,7 @@ def _unfinished(path: Path, manifest: dict[str, Json]) -> list[Finding]:
 
 
 def _metrics(file: Path, name: str) -> Finding:
-    """Metrics that no stage has sealed; where they are damaged training cannot go on, and begins again."""
+    """The finding for metrics of an unfinished stage. If they are damaged, training starts from the beginning."""
     try:
         MetricsFile(file).rows()
     except ArtifactError as error:
@@ -207,7 +210,7 @@ def _disposable(path: Path, name: str) -> Finding:
 
 
 def _remove_stage(path: Path, stage: str, entry: Json) -> list[str]:
-    """Remove a finished stage's files, and what it left on the way."""
+    """Remove a finished stage's files, checkpoints and option sets. Returns the names of the removed files."""
     files = [*entry.get("files", {}), *entry.get("sealed", {}), f"{stage}.safetensors"]
     folders = [f"checkpoints/{Path(file).stem}" for file in files if file.startswith("metrics/")]
     for folder in [*folders, *(["option_sets"] if stage == "options" else [])]:
@@ -216,7 +219,7 @@ def _remove_stage(path: Path, stage: str, entry: Json) -> list[str]:
 
 
 def _remove(files: Sequence[Path], path: Path) -> list[str]:
-    """Remove files if they are there; their names."""
+    """Remove those files that exist, and return their names."""
     there = [file for file in dict.fromkeys(files) if file.exists()]
     for file in there:
         file.unlink()
@@ -224,7 +227,7 @@ def _remove(files: Sequence[Path], path: Path) -> list[str]:
 
 
 def _rewrite(path: Path, manifest: dict[str, Json], findings: Sequence[Finding], removed: list[str]) -> None:
-    """Write both records again from what is sound, and drop checkpoints whose metrics are gone."""
+    """Write both records again for the remaining stages, and remove checkpoints whose metrics are gone."""
     gone = {Path(each.file).stem for each in findings if each.remedy == "forget" and each.file.startswith("metrics/")}
     begun = [each for each in findings if each.state == "unfinished" and each.stage in gone]
     removed += _remove([path / each.file for each in begun], path)

@@ -1,4 +1,4 @@
-"""The card of a learned team: a page from which a stranger learns what it does, how well, and how it was made."""
+"""The card of a learned team: a README with its task, its scores and how it was made."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ def team_markdown(
     license: str = LICENSE,
     place: str = PLACE,
 ) -> str:
-    """The page. `source` is where the task's options are from, as `team.json` says it."""
+    """The card in Markdown. `source` is the source of the task's options, as in `team.json`."""
     env = innermost(task)
     parts = [
         front_matter(env, scenario, license, "team"),
@@ -46,7 +46,7 @@ The policies of {env.num_agents} agents that learned together by `{score.name}`.
 
     {written(env)}
 {rules if env.task_rules else ""}
-Loading compares this with your environment, and every file with its SHA-256 in `manifest.json`; it runs no code.
+Loading compares this with your environment, and every file with its SHA-256 in `manifest.json`. It runs no code.
 
 {PAPER}
 """
@@ -66,7 +66,7 @@ def _scores(scores: Sequence[Scores]) -> str:
     return f"""## Scores
 
 {markdown_table(head, rows)}
-Intervals are bootstrapped over the episodes of this team. They do not say how another seed would end.
+Intervals are bootstrapped over the episodes of this team. They do not include the variation between seeds.
 """
 
 
@@ -99,8 +99,8 @@ def _options(task: AbstractEnv, source: str) -> str:
     return f"""## Options
 
 The task has {task.options.num_options} joint options: {names}. {origin.get(source, f"Their source is `{source}`.")}
-They start where members vote for them (`start={task.start}`, initiation `{task.initiation}`) and go on by
-`keep={task.keep}`; an agent observes `{task.observe}`.
+They start when members vote for them (`start={task.start}`, initiation `{task.initiation}`) and continue by
+`keep={task.keep}`. An agent observes `{task.observe}`.
 """
 
 

@@ -1,13 +1,13 @@
-"""Learned teams as folders that can be shared: policies, scores, the options they use, a card, a manifest over all.
+"""Learned teams as folders that can be shared: policies, scores, options, a card and a manifest.
 
     policy.safetensors     the networks' weights, by name
     scores.safetensors     every episode's score, at every evaluation
-    team.json              the learner, the task, how options enter it, provenance
-    options/               the option set that the team uses, if it does
+    team.json              the learner, the task, the rules of its options, provenance
+    options/               the option set that the team uses, if any
     README.md              the card
     manifest.json          size and SHA-256 of all these, and of itself
 
-Loading runs no code of the folder's. A learner or scenario from outside the package is imported only if it is trusted.
+Loading runs no code of the folder. A learner or scenario from outside the package is imported only if `trust` is true.
 """
 
 import dataclasses
@@ -47,16 +47,16 @@ POLICY = "policy.safetensors"
 SCORES = "scores.safetensors"
 DESCRIPTION = "team.json"
 OPTIONS = "options"
-"""The folder of the options that a team uses."""
+"""The folder with the options that a team uses."""
 IN_FOLDER = "set"
-"""The source of options that are in this folder."""
+"""The name of the source of options that are in this folder."""
 RULES = ("keep", "start", "initiation", "observe", "foresight")
 """The fields of `MacroEnv` that are kept."""
 
 
 @dataclass(frozen=True)
 class OptionRules:
-    """How joint options enter a team's task, and where they are from."""
+    """The rules of joint options in a team's task, and their source."""
 
     keep: str
     start: str
@@ -64,7 +64,7 @@ class OptionRules:
     observe: str
     foresight: bool
     source: str
-    """`set` for those of the folder, or a registered source. Empty if they can only be given with the task."""
+    """`set` for the folder's options, or a registered source. Empty if the options must be given with the task."""
     num_options: int
 
     def __post_init__(self) -> None:
@@ -77,16 +77,16 @@ class OptionRules:
 
 @dataclass(frozen=True)
 class Description:
-    """What `team.json` holds."""
+    """The content of `team.json`."""
 
     name: str
-    """The method, as tables and legends show it."""
+    """The method's name in tables and legends."""
     task: str
-    """The task, as they show it."""
+    """The task's name in tables and legends."""
     scenario: str
-    """How `make_env` makes the environment; empty if that is not known."""
+    """The scenario name for `make_env`; empty if it is unknown."""
     environment: dict
-    """The fingerprint of the task, options and all."""
+    """The fingerprint of the task, including its options."""
     options: OptionRules | None
     learner: dict
     metrics: tuple[str, ...]
@@ -102,7 +102,7 @@ class Description:
 def save_team(
     path: Path | str, team: LearnedTeam, *, scenario: str = "", license: str = LICENSE, overwrite: bool = False
 ) -> None:
-    """Write a folder that `load_stored` reads, whole or not at all."""
+    """Write a team atomically to a folder that `load_stored` reads."""
     files = team_files(path, team, scenario=scenario, license=license)
     TEAMS.write(Path(path), files, overwrite=overwrite)
 
@@ -110,7 +110,7 @@ def save_team(
 def push_team(
     name: str, team: LearnedTeam, *, scenario: str = "", license: str = LICENSE, private: bool = False
 ) -> str:
-    """Upload what `save_team` would write; returns the name of the team at the commit that was made."""
+    """Upload the folder that `save_team` would write. Returns the name of the team at the new commit."""
     files = team_files(name, team, scenario=scenario, license=license, card_place=str(HubName.parse(name)))
     return TEAMS.push(name, files, private=private)
 
@@ -118,7 +118,7 @@ def push_team(
 def team_files(
     place: Place, team: LearnedTeam, *, scenario: str = "", license: str = LICENSE, card_place: str = PLACE
 ) -> dict[str, bytes]:
-    """The files of a team by name. What could not be loaded again is refused."""
+    """The files of a team by name. Raises if they could not be loaded again."""
     scenario = scenario or team.scenario
     rules, options = _rules(team.env)
     first = team.scores[0]
@@ -135,8 +135,8 @@ def team_files(
         episodes=first.values.shape[2],
         provenance=team.made_by,
     )
-    told = {"source": rules.source if rules else "", "scenario": scenario, "license": license, "place": card_place}
-    card = team_markdown(team.env, team.config, team.scores, team.made_by, **told)
+    texts = {"source": rules.source if rules else "", "scenario": scenario, "license": license, "place": card_place}
+    card = team_markdown(team.env, team.config, team.scores, team.made_by, **texts)
     values = np.stack([each.values for each in team.scores], axis=-1).astype(np.float32)
     files = {
         POLICY: format_tree(team.policy),
@@ -150,12 +150,12 @@ def team_files(
 
 
 def is_stored_team(path: Path | str) -> bool:
-    """Whether a place holds a team that was saved, or may do so on the hub."""
+    """Whether a folder has a saved team. Names on the hub always count."""
     return is_hub_name(path) or (Path(path) / DESCRIPTION).exists()
 
 
 def load_stored(path: Path | str, env: AbstractEnv | None, *, trust: bool = False) -> LearnedTeam:
-    """The team of a folder on the disk or on the hub."""
+    """Load the team of a folder on the disk or on the hub."""
     place = str(HubName.parse(path)) if is_hub_name(path) else Path(path)
     return restore_team(place, TEAMS.read(place), env, trust=trust)
 
@@ -163,8 +163,10 @@ def load_stored(path: Path | str, env: AbstractEnv | None, *, trust: bool = Fals
 def restore_team(
     place: Place, files: Mapping[str, bytes], env: AbstractEnv | None, *, trust: bool = False
 ) -> LearnedTeam:
-    """The team that files describe, after every check that can be made without running it. `env` is its task, or the
-    environment inside; without, it is made as the files say."""
+    """The team in these files, after every check that does not run it.
+
+    `env` is its task, or the environment inside the task. Without `env`, the environment is made from the files.
+    """
     description = describe(place, files)
     learner = _learner(f"{place}/{DESCRIPTION}: learner", description.learner, trust)
     task = _task(place, description, files, env, trust)
@@ -175,7 +177,7 @@ def restore_team(
 
 
 def describe(place: Place, files: Mapping[str, bytes]) -> Description:
-    """What a team's files say of it, every value of its type."""
+    """The description in a team's files. The type of every value is checked."""
     file, content = f"{place}/{DESCRIPTION}", files[DESCRIPTION]
     if len(content) > LARGEST_DESCRIPTION:
         raise ArtifactError(f"{file}: {len(content)} bytes, more than the {LARGEST_DESCRIPTION} there may be")
@@ -186,7 +188,7 @@ def describe(place: Place, files: Mapping[str, bytes]) -> Description:
 
 
 def _rules(task: AbstractEnv) -> tuple[OptionRules | None, dict[str, bytes]]:
-    """How options enter a task, and the files of those that are worth a folder."""
+    """The rules of a task's options, and the files of a trained option set."""
     if not isinstance(task, MacroEnv):
         return None, {}
     options, files = task.options, {}
@@ -199,11 +201,11 @@ def _rules(task: AbstractEnv) -> tuple[OptionRules | None, dict[str, bytes]]:
 
 
 def _source(env: AbstractEnv, options: AbstractOptions) -> str:
-    """The registered source that makes these options, if there is one."""
+    """The name of the registered source that makes these options; empty if there is none."""
     for name in OPTION_SOURCES:
         try:
             made = OPTION_SOURCES[name](env).first(options.num_options)
-        except CooptionsError:  # it makes none for this environment
+        except CooptionsError:  # it has no options for this environment
             continue
         if eqx.tree_equal(made, options) is True:
             return name
@@ -213,7 +215,7 @@ def _source(env: AbstractEnv, options: AbstractOptions) -> str:
 def _task(
     place: Place, description: Description, files: Mapping[str, bytes], env: AbstractEnv | None, trust: bool
 ) -> AbstractEnv:
-    """The task of a team: the one that is given, or its environment with the options as the files say."""
+    """The task of a team: `env` itself if it is a task, otherwise the environment with the options of the files."""
     rules, env = description.options, _environment(place, description, trust) if env is None else env
     kept = {name.partition("/")[2]: content for name, content in files.items() if name.startswith(f"{OPTIONS}/")}
     wanted = {SET_POLICIES, SET_DESCRIPTION} if rules is not None and rules.source == IN_FOLDER else set()
@@ -259,7 +261,7 @@ def _environment(place: Place, description: Description, trust: bool) -> Abstrac
 
 
 def _learner(where: str, stored: Json, trust: bool) -> LearnerConfig:
-    """The learner as it was configured. No list in it is longer than a network has layers."""
+    """The learner's configuration. The length of every list in it is limited."""
     if any(len(found) > MOST_LAYERS for found in _lists(stored)):
         raise ArtifactError(f"{where}: at most {MOST_LAYERS} layers of a kind are read")
     return decode(LearnerConfig, stored, where, trust=trust)
@@ -274,7 +276,7 @@ def _lists(value: Any) -> Iterator[list]:
 
 
 def _expected(place: Place, config: LearnerConfig, task: AbstractEnv) -> Any:
-    """The shapes of a policy, without making it."""
+    """The shapes of a policy's weights, without creating any."""
     where, learner = f"{place}/{DESCRIPTION}: learner", config.build()
     try:
         return learner.policy(jax.eval_shape(lambda key: learner.init(task, key=key), jax.random.key(0)))
@@ -300,7 +302,7 @@ def _read_scores(place: Place, description: Description, content: bytes) -> tupl
 
 
 def _identity(place: Place, files: Mapping[str, bytes]) -> tuple[bytes, Json]:
-    """What makes a team this one: not who made it when."""
+    """The content that identifies a team, without provenance."""
     value = parse_object(f"{place}/{DESCRIPTION}", files.get(DESCRIPTION, b"{}"))
     return files.get(POLICY, b""), {name: part for name, part in value.items() if name != "provenance"}
 
@@ -313,4 +315,4 @@ TEAMS = FolderKind(
     folders=(OPTIONS,),
     identity=_identity,
 )
-"""How teams are kept and shared."""
+"""Teams as a kind of folder."""

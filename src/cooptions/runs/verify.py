@@ -1,4 +1,4 @@
-"""Discovery measured against exact answers, on environments where there are some."""
+"""Measure discovery against oracles, on environments that have them."""
 
 import tempfile
 import time
@@ -46,7 +46,7 @@ class SingleAgent:
 
 
 def verify(config: Config, progress: Progress) -> dict[str, Any]:
-    """Walk, discover, measure. Every value is a list over seeds."""
+    """Run discovery and measure it. Every value of the result is a list over seeds."""
     seconds: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder, Run.open(config, Path(folder), "spectrum", progress) as run:
         for stage in ("walk", "dataset", "representation", "spectrum"):
@@ -65,7 +65,7 @@ def verify(config: Config, progress: Progress) -> dict[str, Any]:
 
 
 def score(config: Config, found: Discovered, walk: Walk, held_out: Walk) -> Scores:
-    """All measures of one seed that its environment and representation admit."""
+    """All scores of one seed that its environment and representation allow."""
     discovery, state = found.discovery, found.representation
     team = discovery.team
     joint = _joint(held_out)
@@ -91,10 +91,10 @@ def score(config: Config, found: Discovered, walk: Walk, held_out: Walk) -> Scor
 
 
 def eigen_scores(config: Config, found: Discovered, walk: Walk, held_out: Walk) -> Scores:
-    """Each eigenfunction against the exact eigenspace of its cluster, on held-out states of a grid."""
+    """Scores of each eigenfunction against the exact eigenspace of its cluster, on held-out states of a grid."""
     joint = _joint(held_out)
     exact, basis = _exact_spectrum(config, walk, joint)
-    # The canonical order lets references overrule close eigenvalues; exact ones are met in order of eigenvalue.
+    # In the canonical order, references can overrule close eigenvalues; the exact ones are in order of eigenvalue.
     eigenvalues = np.asarray(found.eigenvalues)
     order = np.argsort(eigenvalues)[: len(exact.eigenvalues)]
     values = _values(found, joint)[:, order]
@@ -108,7 +108,7 @@ def eigen_scores(config: Config, found: Discovered, walk: Walk, held_out: Walk) 
 
 
 def _alignment_scores(discovery: Discovery, z: np.ndarray, spreads: np.ndarray) -> Scores:
-    """Does z_f follow the exact spread of its own feature, and of nothing else? For features that agents share."""
+    """How closely z_f follows the exact spread of its own feature, and how much it leaks from other features."""
     scores: Scores = {"spearman_own": {}, "own_share": {}, "leak": {}}
     for f, name in enumerate(discovery.representation.z_names(discovery.team)):
         own, others = spreads[:, f], np.delete(spreads, f, axis=1)
@@ -120,9 +120,9 @@ def _alignment_scores(discovery: Discovery, z: np.ndarray, spreads: np.ndarray) 
 
 
 def _fermat_error(found: Discovered, joint: np.ndarray, single: SingleAgent) -> float:
-    """Mean L1 distance to the nearest exact minimiser of the summed distance.
+    """The mean L1 distance from the estimated Fermat state to the closest exact minimiser of the summed distance.
 
-    A distance that is a sum over features has the medians as its minimisers; the scalar one has its own.
+    The medians minimise a distance that is a sum over features. The scalar distance has other minimisers.
     """
     discovery = found.discovery
     estimate = np.asarray(jax.jit(jax.vmap(found.on_kept().fermat_state))(joint))
@@ -134,10 +134,10 @@ def _fermat_error(found: Discovered, joint: np.ndarray, single: SingleAgent) -> 
 
 
 def _distance_pearson(discovery: Discovery, state: Any, single: SingleAgent) -> float:
-    """Over all pairs of states, with the exact successor distance."""
+    """The correlation of the learned distance with the exact successor distance over all pairs of states."""
     representation, team = discovery.representation, discovery.team
     states = jnp.asarray(single.states)
-    kind = team.agent_types[int(np.argmax(team.has_feature.sum(axis=1)))]  # one that has every feature
+    kind = team.agent_types[int(np.argmax(team.has_feature.sum(axis=1)))]  # a type with every feature
 
     def distance(source: jax.Array, goal: jax.Array) -> jax.Array:
         return representation.pair_distance(team, state, source, goal, jnp.int32(kind))  # pyright: ignore
@@ -148,7 +148,7 @@ def _distance_pearson(discovery: Discovery, state: Any, single: SingleAgent) -> 
 
 
 def _hit_scores(discovery: Discovery, state: Any, single: SingleAgent, joint: np.ndarray, z: np.ndarray) -> Scores:
-    """Correlation with the exact hitting distances, and of z with their exact Fermat value."""
+    """The correlations with the exact hitting distances, and of z with their exact Fermat value."""
     representation, team = discovery.representation, discovery.team
     distances, values = [], []
     for index, feature in enumerate(team.features):
@@ -170,7 +170,7 @@ def _hit_scores(discovery: Discovery, state: Any, single: SingleAgent, joint: np
 
 
 def _padded_share(discovery: Discovery, state: Any, joint: np.ndarray, z: np.ndarray) -> dict[str, float]:
-    """How much of each z changes, as a share of its variance, when padded features take random values."""
+    """The mean squared change of each z, as a fraction of its variance, when padded features take random values."""
     team = discovery.team
     rng = np.random.default_rng(0)
     noise = np.stack([rng.integers(0, feature.size, joint.shape[:2]) for feature in team.features], axis=-1)
@@ -180,13 +180,13 @@ def _padded_share(discovery: Discovery, state: Any, joint: np.ndarray, z: np.nda
 
 
 def _exact_spectrum(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:
-    """The exact operator that z lives on, and its eigenfunctions at joint states: raw ones, or spreads."""
+    """The exact spectrum on raw joint states or on spreads, depending on z, and its eigenfunctions at joint states."""
     raw = len(config.representation.z_names(config.discovery.team)) > len(config.team.features)
     return (_joint_walk if raw else _lumped)(config, walk, joint)
 
 
 def _lumped(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:
-    """The operator on exact spread tuples."""
+    """The spectrum of the operator on exact spread tuples."""
     env, has = config.env, config.option_env.agent_features
     assert isinstance(env, Grid)
     spreads = oracles.spread(joint, has)
@@ -201,7 +201,7 @@ def _lumped(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.Spec
 
 
 def _joint_walk(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.Spectrum, np.ndarray]:
-    """The operator on raw joint states, for small grids."""
+    """The spectrum of the operator on raw joint states, for small grids."""
     env, num_agents = config.env, config.option_env.num_agents
     assert isinstance(env, Grid)
     teams, exact = oracles.joint_grid_spectrum(env.free, num_agents, config.laplacian.num_eigenfunctions + 10)
@@ -210,7 +210,7 @@ def _joint_walk(config: Config, walk: Walk, joint: np.ndarray) -> tuple[oracles.
 
 
 def _agreement(found: Discovered, joint: np.ndarray) -> list[float]:
-    """For each k, the least cosine between function k of two seeds: do options mean the same in all?"""
+    """For each k, the smallest cosine between function k of two seeds. Near 1, options mean the same for all seeds."""
     values = [_values(found.seed(seed), joint) for seed in range(found.eigenvalues.shape[0])]
     unit = np.stack([value / np.maximum(np.linalg.norm(value, axis=0), 1e-12) for value in values])
     return np.einsum("ask,bsk->kab", unit, unit).min(axis=(1, 2)).tolist()
@@ -225,12 +225,12 @@ def _joint(walk: Walk) -> np.ndarray:
 
 
 def _flat(states: Any) -> np.ndarray:
-    """Time and environments as one axis."""
+    """States with time and environments flattened to one axis."""
     return np.reshape(np.asarray(states), (-1, *states.shape[2:]))
 
 
 def _numbers(single: SingleAgent, joint: np.ndarray) -> np.ndarray:
-    """Single-agent states as their numbers."""
+    """The numbers of single-agent states."""
     number = {tuple(row): i for i, row in enumerate(single.states.astype(int).tolist())}
     flat = joint.reshape(-1, joint.shape[-1]).astype(int).tolist()
     return np.array([number[tuple(row)] for row in flat]).reshape(joint.shape[:-1])
@@ -254,7 +254,7 @@ def _timed(seconds: dict[str, float], name: str, make: Callable[[], Result]) -> 
 
 
 def _over_seeds(scores: list[Scores]) -> Scores:
-    """A list of dicts as a dict of lists, at every depth."""
+    """Convert a list of nested dicts to a nested dict of lists."""
     first = scores[0]
     return {
         key: _over_seeds([score[key] for score in scores])

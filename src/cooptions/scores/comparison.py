@@ -1,4 +1,4 @@
-"""Methods side by side: a table of final scores, and the marl-eval JSON format."""
+"""Comparison of methods: a table of final scores, and export to the marl-eval JSON format."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from cooptions.scores.tables import markdown_table
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a comparison: the end of one method's training in one scenario."""
+    """One line of a comparison: the final score of one method in one scenario."""
 
     scenario: str
     metric: str
@@ -27,7 +27,7 @@ class Row:
     num_seeds: int
     num_diverged: int
     num_unscored: int
-    """Seeds that the environment did not score with numbers."""
+    """Sound seeds for which the environment returned non-finite scores."""
     num_steps: int
 
 
@@ -49,8 +49,10 @@ def compare(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = B
 
 
 def improvements(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = Bootstrap()) -> list[str]:
-    """How likely a seed of each method ends above one of the first that was given for its scenario, where there are
-    seeds enough for an interval."""
+    """The probability that each method's final score exceeds that of the first method in its scenario, in words.
+
+    Pairs with fewer than two seeds on either side are left out, since they have no interval.
+    """
     first: dict[tuple[str, str], Scores] = {}
     lines = []
     for each in scores:
@@ -62,7 +64,7 @@ def improvements(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstra
 
 
 def rich_table(rows: Sequence[Row]) -> Table:
-    """The comparison for a terminal."""
+    """The comparison as a table for the terminal."""
     table = Table(*_HEADINGS)
     for row in rows:
         table.add_row(*map(Text, _cells(row)))
@@ -70,17 +72,17 @@ def rich_table(rows: Sequence[Row]) -> Table:
 
 
 def markdown_comparison(rows: Sequence[Row]) -> str:
-    """The comparison for a page."""
+    """The comparison as a Markdown table."""
     return markdown_table(_HEADINGS, [_cells(row) for row in rows])
 
 
 def marl_eval_json(scores: Sequence[Scores]) -> dict[str, Any]:
-    """The scores as marl-eval reads them: environment, task, algorithm, seed, step, metric, list of episodes.
+    """The scores in marl-eval's format, nested by environment, task, algorithm, seed, step and metric.
 
-    Metrics of one method and scenario are merged. Seeds that diverged, or that have scores which are no numbers, are
-    left out; marl-eval asks for the same seeds from every method and says so itself. `absolute_metrics` hold the last
-    checkpoint's episodes, as there is no evaluation of the best one on fresh episodes. Its order of steps is the order
-    of keys: write it with `save_marl_eval`.
+    Metrics of one method and scenario are merged. Seeds that diverged or have non-finite scores are left out; marl-eval
+    requires the same seeds for every method and raises its own error. `absolute_metrics` holds the episodes of the last
+    checkpoint, because the best checkpoint is not evaluated on fresh episodes. marl-eval takes the order of steps from
+    the order of keys, so write the file with `save_marl_eval`.
     """
     tree: dict[str, Any] = {}
     for each in scores:
@@ -106,7 +108,7 @@ def marl_eval_json(scores: Sequence[Scores]) -> dict[str, Any]:
 
 
 def save_marl_eval(path: Path, scores: Sequence[Scores]) -> None:
-    """Write `marl_eval_json`, keys in their order."""
+    """Write `marl_eval_json` to a file, with the keys in order."""
     write_bytes(path, json.dumps(marl_eval_json(scores), allow_nan=False).encode())
 
 

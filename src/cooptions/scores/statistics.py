@@ -1,8 +1,8 @@
-"""Scores of learners, and what may be said about them: interquartile means with intervals, never bare means.
+"""Scores of learners and their statistics: interquartile means (IQM) with bootstrap intervals.
 
-What is resampled for an interval: seeds. A seed is one independent run, and its episodes and checkpoints stay together,
-since they share its luck; with episodes resampled as if they were independent, intervals come out far too narrow.
-Over several scenarios the seeds of each are resampled apart (stratified), as rliable does.
+The bootstrap resamples seeds. A seed is one independent run, and its episodes and checkpoints stay together because
+they are correlated; resampling episodes as if they were independent gives intervals that are far too narrow. Over
+several scenarios, the seeds of each scenario are resampled separately (stratified), as in rliable.
 """
 
 import hashlib
@@ -24,20 +24,20 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """What one method scored in one scenario, at every checkpoint, for every seed and evaluation episode.
+    """The scores of one method in one scenario, for every seed, checkpoint and evaluation episode.
 
-    A seed that diverged has NaN in its scores from then on: the learner writes it there, and tells it by what was
-    learned. Where that is sound and the environment's score is no number, it writes infinity. Either seed is left out
-    of every statistic, at all checkpoints alike, and counted.
+    The learner writes NaN from the checkpoint on at which a seed's parameters diverged. If the parameters are sound but
+    the environment's score is not finite, it writes infinity. Both kinds of seeds are left out of every statistic, at
+    all checkpoints, and counted.
     """
 
     name: str
-    """The method, as tables and legends show it."""
+    """The method's name in tables and legends."""
     scenario: str
     metric: str
     """The score's name: one of the environment's `score_names`, or `return`."""
     steps: Int[np.ndarray, " checkpoint"]
-    """Environment steps taken before each checkpoint, in rising order."""
+    """Environment steps taken before each checkpoint, in ascending order."""
     values: Float[np.ndarray, "seed checkpoint episode"]
 
     def __post_init__(self) -> None:
@@ -49,56 +49,57 @@ class Scores:
 
     @property
     def diverged(self) -> Bool[np.ndarray, " seed"]:
-        """Seeds whose team diverged."""
+        """For each seed, whether its team diverged."""
         return np.isnan(self.values).any(axis=(1, 2))
 
     @property
     def unscored(self) -> Bool[np.ndarray, " seed"]:
-        """Seeds whose team is sound, and which the environment did not score with numbers."""
+        """For each seed, whether its team is sound but the environment returned non-finite scores."""
         return ~np.isfinite(self.values).all(axis=(1, 2)) & ~self.diverged
 
     @property
     def left_out(self) -> str:
-        """How many seeds are in no statistic, and why; nothing where all are in."""
+        """The number of seeds that are left out of statistics, and why, in words. Empty if there are none."""
         return left_out(int(self.diverged.sum()), int(self.unscored.sum()))
 
     @property
     def kept(self) -> Float[np.ndarray, "kept checkpoint episode"]:
-        """The scores of all other seeds."""
+        """The scores of the seeds that are not left out."""
         return self.values[np.isfinite(self.values).all(axis=(1, 2))].astype(np.float64)
 
     @property
     def seed_curves(self) -> Float[np.ndarray, "kept checkpoint"]:
-        """Each kept seed's mean over its episodes."""
+        """Each kept seed's mean score over episodes."""
         return self.kept.mean(axis=2)
 
     def averaged(self) -> "Scores":
-        """One score per seed, its mean over episodes: the IQM then trims unlucky seeds, not unlucky episodes.
+        """The scores averaged over episodes, so that the IQM trims seeds, not episodes.
 
-        The two differ: if every seed fails in a quarter of its episodes, the IQM over episodes does not see it. What we
-        show is made of these.
+        The two differ: if every seed fails in a quarter of its episodes, the IQM over episodes does not show it. Our
+        tables and figures use averaged scores.
         """
         return Scores(self.name, self.scenario, self.metric, self.steps, self.values.mean(axis=2, keepdims=True))
 
 
 def left_out(num_diverged: int, num_unscored: int) -> str:
-    """Seeds that are in no statistic, in words."""
+    """The numbers of seeds that are left out of statistics, in words."""
     counts = {"diverged": num_diverged, "with scores that are no numbers": num_unscored}
     return ", ".join(f"{count} {why}" for why, count in counts.items() if count)
 
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """How 95% percentile intervals are drawn.
+    """The settings of 95% percentile bootstrap intervals.
 
-    Few seeds make them too narrow. On normal scores, with seeds and episodes that vary alike (16 episodes, 2000
-    experiments), they held the truth in 75% of cases with 3 seeds, 84% with 5, 91% with 10, 93% with 20.
+    With few seeds the intervals are too narrow. For normal scores with equal variance between seeds and between
+    episodes (16 episodes, 2000 experiments), they covered the true value in 75% of cases with 3 seeds, 84% with 5, 91%
+    with 10 and 93% with 20.
     """
 
     num_resamples: int = 2000
-    """Resamples of the seeds. The ends of an interval then differ by 1 to 2% of its width from `seed` to `seed`."""
+    """Resamples of the seeds. With 2000, the ends of an interval vary by 1 to 2% of its width from `seed` to `seed`."""
     seed: int = 0
-    """Of the resampling alone: the same scores give the same interval."""
+    """The seed of the resampling. The same scores always give the same interval."""
 
     def __post_init__(self) -> None:
         require(self.num_resamples >= 1, f"num_resamples must be at least 1, not {self.num_resamples}")
@@ -106,7 +107,7 @@ class Bootstrap:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95% interval, which is NaN where there are fewer than two seeds to tell it from."""
+    """A number with its 95% interval, which is NaN if there are fewer than two seeds."""
 
     value: float
     low: float
@@ -122,20 +123,20 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The IQM of every checkpoint, with the 95% interval of each."""
+    """The IQM at every checkpoint, with its 95% interval."""
 
     steps: Int[np.ndarray, " checkpoint"]
     iqm: Float[np.ndarray, " checkpoint"]
     low: Float[np.ndarray, " checkpoint"]
     high: Float[np.ndarray, " checkpoint"]
     num_seeds: int
-    """Seeds behind the curve, over all its scenarios."""
+    """Seeds in the curve, summed over its scenarios."""
     num_diverged: int
-    """Seeds left out."""
+    """Seeds that were left out because they diverged."""
 
 
 def save_scores(path: Path, scores: Scores) -> None:
-    """Write one safetensors file, whole or not at all, that carries the names and a digest in its header."""
+    """Write scores atomically as a safetensors file, with the names and a SHA-256 in its header."""
     arrays = {"steps": np.ascontiguousarray(scores.steps), "values": np.ascontiguousarray(scores.values)}
     names = {"name": scores.name, "scenario": scores.scenario, "metric": scores.metric}
     header = json.dumps({**names, "sha256": _digest(names, arrays)}, sort_keys=True)
@@ -143,7 +144,7 @@ def save_scores(path: Path, scores: Scores) -> None:
 
 
 def load_scores(path: Path) -> Scores:
-    """Read what `save_scores` wrote, after comparing the digest."""
+    """Load the scores that `save_scores` wrote, after verifying the SHA-256."""
     try:
         with safe_open(path, framework="numpy") as file:
             names = json.loads(file.metadata()["scores"])
@@ -158,7 +159,7 @@ def load_scores(path: Path) -> Scores:
 
 
 def iqm(values: Float[np.ndarray, "..."]) -> float:
-    """The mean of the middle half: `scipy.stats.trim_mean(values, 0.25, axis=None)`, rliable's IQM."""
+    """The mean of the middle half of the values: `scipy.stats.trim_mean(values, 0.25, axis=None)`, rliable's IQM."""
     cut = values.size // 4
     return float(np.sort(values, axis=None)[cut : values.size - cut].mean())
 
@@ -170,8 +171,10 @@ def bootstrap_iqm(strata: Sequence[Float[np.ndarray, "_ _"]], bootstrap: Bootstr
 
 
 def bootstrap_mean(values: Float[np.ndarray, " episode"], bootstrap: Bootstrap = Bootstrap()) -> Estimate:
-    """The mean over the episodes of one team, with the interval of its episodes. It tells how well this very team is
-    known, not how another seed would end."""
+    """The mean over the episodes of one team, with an interval from resampling its episodes.
+
+    The interval is for this team's expected score. It says nothing about other seeds.
+    """
     if len(values) < 2:
         return Estimate(float(values.mean()), np.nan, np.nan)
     rng = np.random.default_rng(bootstrap.seed)
@@ -180,7 +183,7 @@ def bootstrap_mean(values: Float[np.ndarray, " episode"], bootstrap: Bootstrap =
 
 
 def iqm_curve(*tasks: Scores, bootstrap: Bootstrap = Bootstrap()) -> Curve:
-    """The learning curve of one method, in one scenario or pooled over several whose scores share a scale."""
+    """The learning curve of one method, in one scenario or pooled over several scenarios with a common scale."""
     _require_one_method(tasks)
     steps = tasks[0].steps
     require(all(np.array_equal(task.steps, steps) for task in tasks), f"steps of {tasks[0].name} differ: no one curve")
@@ -195,7 +198,7 @@ def iqm_curve(*tasks: Scores, bootstrap: Bootstrap = Bootstrap()) -> Curve:
 
 
 def final_iqm(*tasks: Scores, last: int = 1, bootstrap: Bootstrap = Bootstrap()) -> Estimate:
-    """The IQM over all episodes of the `last` checkpoints, in one scenario or over several that share a scale."""
+    """The IQM over all episodes of the `last` checkpoints, in one or several scenarios with a common scale."""
     _require_one_method(tasks)
     _require_checkpoints(tasks, last)
     ends = [task.kept[:, -last:] for task in tasks]
@@ -203,19 +206,19 @@ def final_iqm(*tasks: Scores, last: int = 1, bootstrap: Bootstrap = Bootstrap())
 
 
 def final_scores(scores: Scores, *, last: int = 1) -> Float[np.ndarray, " kept"]:
-    """Each kept seed's mean over the episodes of its `last` checkpoints."""
+    """Each kept seed's mean score over the episodes of its `last` checkpoints."""
     _require_checkpoints([scores], last)
     return scores.seed_curves[:, -last:].mean(axis=1)
 
 
 def over_training(scores: Scores) -> Scores:
-    """The mean of all checkpoints, as one: the area under the learning curve."""
+    """The scores averaged over checkpoints, as a single checkpoint: the area under the learning curve."""
     values = scores.values.mean(axis=1, keepdims=True)
     return Scores(scores.name, scores.scenario, scores.metric, scores.steps[-1:], values)
 
 
 def steps_to_reach(scores: Scores, threshold: float) -> Float[np.ndarray, " kept"]:
-    """The steps at which each kept seed's mean over episodes first reaches `threshold`; infinite if it never does."""
+    """The steps at which each kept seed's mean score first reaches `threshold`; infinite if it never does."""
     reached = scores.seed_curves >= threshold
     return np.where(reached.any(axis=1), scores.steps[reached.argmax(axis=1)], np.inf)
 
@@ -223,10 +226,10 @@ def steps_to_reach(scores: Scores, threshold: float) -> Float[np.ndarray, " kept
 def probability_of_improvement(
     left: Sequence[Scores], right: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = Bootstrap()
 ) -> Estimate:
-    """How likely a seed of the left method ends above one of the right, ties counting half, averaged over scenarios.
+    """The probability that a seed of the left method scores higher than one of the right, averaged over scenarios.
 
-    A seed's score is `final_scores`. Each method is given by its scores in the same scenarios; the seeds of both are
-    resampled, independently, within each scenario.
+    Ties count half. A seed's score is its `final_scores`. Both methods need scores in the same scenarios; their seeds
+    are resampled independently within each scenario.
     """
     for side in (left, right):
         _require_one_method(side)
@@ -251,14 +254,17 @@ def probability_of_improvement(
 
 
 def _pooled_iqm(strata: Sequence[Float[np.ndarray, "_ _"]]) -> float:
-    """The IQM of all strata; NaN where one of them has no seed left, rather than the IQM of the others."""
+    """The IQM over all strata; NaN if any stratum has no seeds left."""
     return iqm(np.concatenate([stratum.ravel() for stratum in strata])) if min(map(len, strata)) > 0 else np.nan
 
 
 def _iqm_draws(
     strata: Sequence[Float[np.ndarray, "_ checkpoint _"]], bootstrap: Bootstrap
 ) -> Iterator[Float[np.ndarray, " resample"]]:
-    """For each checkpoint the IQMs of the resamples, the same at all; NaN where a stratum has fewer than two seeds."""
+    """The IQM of every resample, checkpoint by checkpoint; NaN if a stratum has fewer than two seeds.
+
+    All checkpoints use the same resamples.
+    """
     num_checkpoints = strata[0].shape[1]
     if min(map(len, strata)) < 2:
         yield from np.full((num_checkpoints, 1), np.nan)
@@ -274,10 +280,10 @@ def _iqm_draws(
 def _resampled_iqm(
     values: Float[np.ndarray, " score"], owners: Int[np.ndarray, " score"], counts: Float[np.ndarray, "resample seed"]
 ) -> Float[np.ndarray, " resample"]:
-    """The IQM of every resample, from how often it holds each seed, and none of them built or sorted.
+    """The IQM of every resample, computed from the number of times it contains each seed.
 
-    All resamples hold the same scores in the same order, only repeated. So one sort serves all: how many scores, and
-    what sum, each seed has up to a rank; a resample's are these times its counts.
+    All resamples consist of the same scores with different multiplicities, so one sort serves all. Cumulative numbers
+    and sums of each seed's scores by rank, multiplied by a resample's counts, give those of the resample.
     """
     order = np.argsort(values)
     ranked, owned = values[order], owners[order, None] == np.arange(counts.shape[1])
@@ -296,7 +302,7 @@ def _sum_of_smallest(
     sums: Float[np.ndarray, "score+1 seed"],
     counts: Float[np.ndarray, "resample seed"],
 ) -> Float[np.ndarray, " resample"]:
-    """The sum of the `num` smallest scores of every resample; the rank where they end is found by bisection."""
+    """The sum of the `num` smallest scores of every resample, whose last rank is found by bisection."""
     low = np.zeros(len(counts), dtype=np.int64)
     high = np.full_like(low, len(ranked))
     for _ in range(len(ranked).bit_length()):
@@ -310,7 +316,7 @@ def _sum_of_smallest(
 def _resampled_counts(
     rng: np.random.Generator, num_seeds: int, bootstrap: Bootstrap
 ) -> Float[np.ndarray, "resample seed"]:
-    """How often each of `num_seeds` seeds is drawn when as many are drawn with replacement."""
+    """How often each seed occurs in each resample of `num_seeds` seeds drawn with replacement."""
     shares = np.full(num_seeds, 1.0 / num_seeds)
     return rng.multinomial(num_seeds, shares, size=bootstrap.num_resamples).astype(np.float64)
 

@@ -1,10 +1,10 @@
-"""Tables for Markdown pages."""
+"""Markdown tables."""
 
 from collections.abc import Sequence
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table, a line for each row, ending in a newline; the empty string where there are no rows."""
+    """A Markdown table that ends in a newline, or the empty string if there are no rows."""
     if not rows:
         return ""
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in (head, *rows)]

@@ -1,4 +1,4 @@
-"""Checkpoints of training state: one file each, written whole or not at all, with a check of all it holds."""
+"""Checkpoints of training state. Each is one file, written atomically, with a SHA-256 of its content."""
 
 import hashlib
 import json
@@ -20,16 +20,16 @@ State = TypeVar("State")
 
 @dataclass(frozen=True)
 class Checkpoint(Generic[State]):
-    """How far training had come."""
+    """The state of training after `step` steps."""
 
     step: int
     rows: int
-    """Rows of metrics that were logged."""
+    """Rows of metrics logged before it."""
     state: State
 
 
 class Checkpoints:
-    """Numbered checkpoints in a directory, of which the newest two are kept."""
+    """Numbered checkpoints in a directory. The newest two are kept."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -48,9 +48,9 @@ class Checkpoints:
             self.file(old).unlink(missing_ok=True)
 
     def restore(self, like: State, warn: Callable[[str], None]) -> Checkpoint[State] | None:
-        """The newest checkpoint that is whole, in the form of `like`; None where none was made.
+        """The newest intact checkpoint as a pytree like `like`; None if there are no checkpoints.
 
-        One that is damaged is passed over, with a warning; refused where no other is left.
+        A damaged checkpoint is skipped with a warning. If all are damaged, raise `ArtifactError`.
         """
         steps = self.steps()
         for step in reversed(steps):
@@ -67,25 +67,25 @@ class Checkpoints:
         return None
 
     def damage(self) -> dict[Path, str]:
-        """What is wrong with each file that cannot be used."""
+        """The damaged checkpoint files, each with the error it raises."""
         found = {}
         for step in self.steps():
             try:
-                _arrays_of(self.file(step))
+                _load_arrays(self.file(step))
             except ArtifactError as error:
                 found[self.file(step)] = str(error)
         return found
 
     def _read(self, step: int, like: State) -> Checkpoint[State]:
-        rows, arrays = _arrays_of(self.file(step))
+        rows, arrays = _load_arrays(self.file(step))
         expected = {name: (leaf.shape, leaf.dtype) for name, leaf in _as_arrays(like).items()}
         if expected != {name: (array.shape, array.dtype) for name, array in arrays.items()}:
             raise ArtifactError(f"{self.file(step)}: made by another version of the code")
         return Checkpoint(step, rows, _from_arrays(arrays, like))
 
 
-def _arrays_of(path: Path) -> tuple[int, dict[str, np.ndarray]]:
-    """The number of rows logged and the arrays of a checkpoint, once its check fits."""
+def _load_arrays(path: Path) -> tuple[int, dict[str, np.ndarray]]:
+    """Load a checkpoint and verify its SHA-256. Returns the number of logged rows and the arrays."""
     try:
         open_plain(path).close()
         with safe_open(path, framework="numpy") as file:
@@ -115,7 +115,7 @@ def _is_key(leaf: Any) -> bool:
 
 
 def _as_arrays(state: Any) -> dict[str, Any]:
-    """Leaves by number, typed random keys as plain integers; those without elements need not be kept."""
+    """The leaves by number, with random keys as plain integers. Leaves without elements are left out."""
     leaves = enumerate(jax.tree.leaves(state))
     return {f"{i:05d}": jax.random.key_data(leaf) if _is_key(leaf) else leaf for i, leaf in leaves if leaf.size}
 

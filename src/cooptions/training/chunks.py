@@ -1,7 +1,7 @@
-"""The programs of training: steps of every seed, as many at a time as fit into some seconds, and evaluations.
+"""The jitted functions of the training loop: chunks of steps and evaluations, vmapped over seeds.
 
-They are functions of a module, and the stage is an argument that is compared by value: two runs of one configuration in
-one process share them. A function made on the way would be compiled anew each time.
+They are module-level functions with the stage as a static argument that is compared by value, so two runs of one
+configuration in one process share the compiled programs. A closure would be compiled again for each run.
 """
 
 from functools import partial
@@ -17,7 +17,7 @@ Metrics = dict[str, Array]
 
 @runtime_checkable
 class Stage(Protocol[State]):
-    """What can be trained. Both functions are for one seed: the loop vmaps them."""
+    """Something that can be trained. Both methods are for one seed; the loop vmaps them."""
 
     def init(self, data: Any, *, key: PRNGKeyArray) -> State: ...
 
@@ -26,37 +26,37 @@ class Stage(Protocol[State]):
 
 @runtime_checkable
 class Evaluated(Protocol[State]):
-    """A stage that is evaluated after every `interval` steps. An evaluation can be made in parts, as training is."""
+    """A stage that is evaluated every `interval` steps. Evaluations are chunked like training."""
 
     @property
     def interval(self) -> int: ...
 
     def keys(self, key: PRNGKeyArray, index: Array) -> tuple[Key[Array, " step"], PRNGKeyArray]:
-        """The keys of an interval's steps, and of its evaluation."""
+        """The keys of the steps of interval `index`, and the key of its evaluation."""
         ...
 
     def begin_evaluation(self, state: State, data: Any, *, key: PRNGKeyArray) -> Any: ...
 
     def evaluate_on(self, evaluation: Any, state: State, data: Any, num: Array, *, key: PRNGKeyArray) -> Any:
-        """Go on with an evaluation, for that many steps at most."""
+        """Continue an evaluation for at most `num` steps."""
         ...
 
     def is_over(self, evaluation: Any) -> Bool[Array, ""]: ...
 
     def end_interval(self, state: State, data: Any, evaluation: Any, means: Metrics) -> tuple[State, Metrics]:
-        """Enter an evaluation, given the means of the steps' metrics; the metrics to be logged."""
+        """Record an evaluation in the state. Returns the state and the metrics to log, given the means over steps."""
         ...
 
 
 @runtime_checkable
 class Judged(Protocol):
-    """A stage that can tell whether a seed has diverged. That of others has once a metric is not finite."""
+    """A stage that reports divergence itself. Any other stage counts as diverged once a metric is not finite."""
 
     def is_sound(self, state: Any, data: Any) -> Bool[Array, ""]: ...
 
 
 class Pace:
-    """How many steps to run at a time, so that they take about so many seconds."""
+    """Choose the number of steps per chunk so that a chunk takes about `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -71,7 +71,7 @@ class Pace:
 
 
 def no_means(stage: Stage[State], state: State, data: Any, keys: Key[Array, " seed"]) -> Metrics:
-    """Metrics of every seed before the first step."""
+    """Zeros in the shape of every seed's metrics, for the running means before the first step."""
     step = jax.vmap(lambda state, data, key: stage.step(state, data, key=key)[1])
     shapes = jax.eval_shape(step, state, data, keys)
     return {name: jnp.zeros(shape.shape, jnp.float32) for name, shape in shapes.items()}
@@ -79,7 +79,7 @@ def no_means(stage: Stage[State], state: State, data: Any, keys: Key[Array, " se
 
 @partial(jax.jit, static_argnums=0)
 def init_seeds(stage: Stage[State], keys: Key[Array, " seed"], data: Any) -> State:
-    """The state of every seed before the first step."""
+    """The initial state of every seed."""
     return jax.vmap(lambda key, data: stage.init(data, key=key))(keys, data)
 
 
@@ -94,10 +94,10 @@ def run_chunk(
     begun: Int[Array, ""],
     length: Int[Array, ""],
 ) -> tuple[State, Metrics]:
-    """Advance every seed from step `begun` on by `length` steps, all of one row of metrics.
+    """Advance every seed by `length` steps, starting at step `begun`. All steps belong to one row of metrics.
 
-    `means` are over the steps of the row so far. They are updated step by step, so that where chunks begin leaves no
-    trace in them. The length is no constant of the program: one is compiled for chunks of any length.
+    `means` are the running means over the steps of the row so far. They are updated after every step, so they do not
+    depend on where chunks begin. `length` is traced, so one program serves chunks of any length.
     """
     row = begun // row_steps
 
@@ -117,7 +117,7 @@ def run_chunk(
 
 
 def _mean(before: Array, value: Array, num: Int[Array, ""]) -> Array:
-    """The mean of one value more, after that of `num`."""
+    """The running mean after one more value, given the mean `before` of `num` values."""
     before = jnp.where(num == 0, 0.0, before)
     return before + (value.astype(jnp.float32) - before) / (num + 1).astype(jnp.float32)
 
@@ -126,7 +126,7 @@ def _mean(before: Array, value: Array, num: Int[Array, ""]) -> Array:
 def begin_evaluation(
     stage: Evaluated[State], state: State, data: Any, keys: Key[Array, " seed"], index: Int[Array, ""]
 ) -> Any:
-    """The evaluation after interval `index`, of every seed, before its first step."""
+    """Begin the evaluation after interval `index` for every seed."""
 
     def one_seed(state: State, data: Any, key: PRNGKeyArray) -> Any:
         return stage.begin_evaluation(state, data, key=stage.keys(key, index)[1])
@@ -144,7 +144,7 @@ def evaluate_on(
     index: Int[Array, ""],
     num: Int[Array, ""],
 ) -> tuple[Any, Bool[Array, ""]]:
-    """At most `num` steps more, and whether every seed's evaluation is over."""
+    """Continue the evaluation for at most `num` steps. Also returns whether it is over for every seed."""
 
     def one_seed(evaluation: Any, state: State, data: Any, key: PRNGKeyArray) -> Any:
         return stage.evaluate_on(evaluation, state, data, num, key=stage.keys(key, index)[1])

@@ -1,4 +1,4 @@
-"""Fitting one swappable part of discovery, for every seed at once."""
+"""Fit one part of discovery, a representation or a Laplacian, for all seeds at once."""
 
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -15,7 +15,7 @@ from cooptions.training.progress import Progress
 class Part(Protocol):
     """A representation or a Laplacian: a frozen dataclass of hyperparameters with these pure functions.
 
-    `num_steps` is 0 where `init` is already the answer, in closed form.
+    `num_steps` is 0 if the part has a closed form; `init` then returns the final state.
     """
 
     @property
@@ -35,7 +35,7 @@ def fit(
     directory: Path | None = None,
     progress: Progress | None = None,
 ) -> Any:
-    """The part's final state, seeds on the leading axis."""
+    """The part's final state, with a leading seed axis."""
     if part.num_steps == 0:
         with (progress or Progress.silent()).stage(name, 1) as show:
             state = jax.block_until_ready(init_seeds(part, keys, data))

@@ -1,8 +1,9 @@
-"""How much memory a program holds while it runs, told from its text (its jaxpr) before it is compiled.
+"""Estimate the peak memory of a program from its jaxpr, before it is compiled.
 
-A compiler that fuses writes an array to memory where it must: products, gathered or sorted or concatenated data, sums,
-and what loops stack up. Everything else is computed on the way, and only keeps alive what it is computed from. Counting
-the former over their lifetimes comes near what XLA allocates on a GPU (`benchmarks/learning_speed.py` shows both).
+A fusing compiler writes only some arrays to memory: matrix products, gathered, sorted or concatenated data, sums, and
+the stacked outputs of loops. All other values are fused into their consumers and only keep their inputs alive. Adding
+up the written arrays over their lifetimes comes close to what XLA allocates on a GPU; `benchmarks/learning_speed.py`
+shows both.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +14,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
 Buffers = frozenset[int]
-"""The arrays in memory, by number, that a value is or is computed from."""
+"""The numbers of the arrays in memory that hold a value, or that it is computed from."""
 
 WRITTEN = {
     "dot_general",
@@ -39,37 +40,37 @@ WRITTEN = {
     "cond",
     "scan",
 }
-"""Operations whose results are written to memory; those of all others are computed where they are needed."""
+"""Operations whose results are written to memory. The results of all others are fused into their consumers."""
 IN_PLACE = {"dynamic_update_slice", "scatter", "scatter-add"}
 """Operations that overwrite their first operand."""
 
 
 WORKSPACE = {"eigh": 3}
-"""Operations that need more room while they run: so many times their largest result. LAPACK's divide and conquer copies
-the matrix, and takes two more."""
+"""Temporary memory of an operation, in multiples of its largest result. LAPACK's divide-and-conquer eigensolver copies
+the matrix and allocates two more."""
 
 
 def working_bytes(function: Callable, *arguments: Any) -> int:
-    """The most that is held at any time besides the arguments, which may be shapes alone."""
+    """The peak memory in bytes besides the arguments, which may be `jax.ShapeDtypeStruct`s."""
     return _peak(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
 def array_bytes(value: Any) -> int:
-    """Bytes of an array, or of the shape of one."""
+    """Bytes of an array or of a `jax.ShapeDtypeStruct`."""
     is_key = jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key)
     return int(np.prod(value.shape)) * (8 if is_key else np.dtype(value.dtype).itemsize)
 
 
 def _peak(jaxpr: Jaxpr) -> int:
-    """The same for a part of a program: its inputs belong to others, its outputs are its own."""
-    history = _History()
-    outputs = history.follow(jaxpr, history.write([0] * len(jaxpr.invars)))
-    history.use(frozenset().union(*outputs))
-    return history.peak()
+    """The peak memory of a jaxpr. Its inputs count as 0 bytes: the caller holds them."""
+    lifetimes = _Lifetimes()
+    outputs = lifetimes.follow(jaxpr, lifetimes.write([0] * len(jaxpr.invars)))
+    lifetimes.use(frozenset().union(*outputs))
+    return lifetimes.peak()
 
 
-class _History:
-    """When each array was written, when it was last used, and what loops held inside them."""
+class _Lifetimes:
+    """When each array is written and last used, and the peak memory inside each loop or branch."""
 
     def __init__(self) -> None:
         self.time = 0
@@ -78,7 +79,7 @@ class _History:
         self.within: dict[int, int] = {}
 
     def write(self, sizes: Sequence[int]) -> list[Buffers]:
-        """New arrays."""
+        """Allocate arrays of these sizes in bytes."""
         begin = len(self.sizes)
         self.sizes += sizes
         self.spans += [(self.time, self.time)] * len(sizes)
@@ -89,7 +90,7 @@ class _History:
             self.spans[each] = (self.spans[each][0], self.time)
 
     def follow(self, jaxpr: Jaxpr, given: Sequence[Buffers]) -> list[Buffers]:
-        """Go through a part of the program whose inputs lie in these arrays; say where its outputs lie."""
+        """Trace a jaxpr whose inputs lie in the arrays `given`. Returns the arrays that hold its outputs."""
         known: dict[Var, Buffers] = dict(zip(jaxpr.invars, given, strict=True))
 
         def read(value: Any) -> Buffers:
@@ -133,7 +134,7 @@ class _History:
 
 
 def _parts(equation: JaxprEqn) -> Iterator[Jaxpr]:
-    """The functions an operation applies: a loop's body, the branches of a condition."""
+    """The jaxprs that an operation calls, for example a loop's body or the branches of a `cond`."""
     for value in equation.params.values():
         for part in value if isinstance(value, tuple | list) else (value,):
             if isinstance(part, ClosedJaxpr):

@@ -1,4 +1,4 @@
-"""The only training loop: chunks of steps, seeds side by side, and everything that happens between chunks."""
+"""The only training loop: chunks of steps vmapped over seeds, and everything that happens between chunks."""
 
 import contextlib
 import time
@@ -48,14 +48,14 @@ def train(
     checkpoint_seconds: float = 30.0,
     chunk_seconds: float = 2.0,
 ) -> Trained[State]:
-    """Train all seeds for `num_steps`, going on from a checkpoint where there is one.
+    """Train all seeds for `num_steps`, resuming from a checkpoint if there is one.
 
-    `data` leads with the seed axis. Step t of a seed uses `fold_in(key, t)` and nothing else, so that where chunks
-    begin, and how often the run was stopped, leaves no trace in the result; an `Evaluated` stage has keys of its own.
-    A chunk is as many steps as take about `chunk_seconds`. Between chunks the loop checkpoints to
-    `directory/checkpoints/NAME` at most every `checkpoint_seconds`, shows progress, and obeys signals. Every
-    `log_steps` it adds the means of metrics to `directory/metrics/NAME.jsonl`, evaluates where the stage is to be, and
-    notices seeds that diverged. `unit` is what progress counts a step as, such as the environment steps in it.
+    `data` leads with the seed axis. Step t of a seed uses only `fold_in(key, t)`, so the result does not depend on
+    where chunks begin or how often the run was stopped; an `Evaluated` stage derives its own keys. A chunk has as many
+    steps as take about `chunk_seconds`. Between chunks the loop saves a checkpoint in `directory/checkpoints/NAME` at
+    most every `checkpoint_seconds`, shows progress, and handles signals. Every `log_steps` steps it appends the mean
+    metrics to `directory/metrics/NAME.jsonl`, runs an evaluation if the stage has one, and warns of diverged seeds.
+    Progress counts each step as `unit` steps, for example the number of environment steps in it.
     """
     require(num_steps >= 1, f"{name}: num_steps must be at least 1, not {num_steps}")
     require(log_steps >= 1, f"{name}: log_steps must be at least 1, not {log_steps}")
@@ -82,7 +82,7 @@ def train(
 
 @dataclass(eq=False)
 class _Job(Generic[State]):
-    """One call of `train`, and how far it is."""
+    """One call of `train` and its progress."""
 
     stage: Stage[State]
     data: Any
@@ -93,28 +93,28 @@ class _Job(Generic[State]):
     unit: int
     progress: Progress
     show: Any
-    """Of `progress.stage`."""
+    """The `StageProgress` that `progress.stage` returned."""
     stop: StopSignals
     metrics: MetricsFile
     checkpoints: Checkpoints | None
     state: State
     means: Metrics
-    """Of each metric, over the steps of the row that is not full yet."""
+    """The mean of each metric over the steps of the current row."""
     healthy: np.ndarray
     checkpoint_seconds: float
     pace: Pace
     evaluation_pace: Pace
     done: int = 0
     rows: int = 0
-    """Rows of metrics that are full and logged."""
+    """Complete rows of metrics, which have been logged."""
     saved_at: float = field(default_factory=time.monotonic)
     compiled: set[str] = field(default_factory=set)
     odd: set[int] = field(default_factory=set)
-    """Seeds of which a warning was given though they are sound."""
+    """Seeds that are sound but had a metric that was not finite, of which the loop has warned."""
 
     @property
     def row_end(self) -> int:
-        """The step at which the row that is not full yet will be."""
+        """The step at which the current row ends."""
         return self.end_of(self.rows)
 
     def end_of(self, row: int) -> int:
@@ -122,19 +122,19 @@ class _Job(Generic[State]):
 
     @property
     def num_seeds(self) -> int:
-        """How many were asked for: there may be more seats."""
+        """The number of seeds requested. `seat_seeds` may have padded the arrays to more."""
         return len(self.healthy)
 
     @property
     def kept(self) -> tuple[State, Metrics]:
-        """What a checkpoint holds: nothing of it tells how many devices there are."""
+        """The content of a checkpoint. It does not depend on the number of devices."""
         return first_seeds((self.state, self.means), self.num_seeds)
 
     def _sound_seeds(self, stage: Judged) -> np.ndarray:
         return np.array(chunks.sound_seeds(stage, self.state, self.data))[: self.num_seeds]
 
     def restore(self) -> None:
-        """Take up the newest checkpoint, and drop the metrics that were logged after it."""
+        """Resume from the newest checkpoint and drop the metrics that were logged after it."""
         warn = self.progress.warn
         found = self.checkpoints.restore(self.kept, warn) if self.checkpoints else None
         if found is not None:
@@ -151,7 +151,7 @@ class _Job(Generic[State]):
         self.show.advance(self.done * self.unit, {}, earlier=True)
 
     def _require_place(self, step: int, rows: int) -> None:
-        """Refuse a checkpoint that training cannot have made: its file was renamed, or is someone's invention."""
+        """Raise `ArtifactError` for a checkpoint that training cannot have written, for example a renamed file."""
         possible = 0 <= rows <= -(-self.num_steps // self.log_steps)
         if not (possible and min(rows * self.log_steps, self.num_steps) <= step <= self.end_of(rows)):
             assert self.checkpoints is not None
@@ -173,7 +173,7 @@ class _Job(Generic[State]):
             self._pause()
 
     def _chunk(self) -> int:
-        """Run one chunk; its length."""
+        """Run one chunk and return its length."""
         with self._compiling("chunk") as new:
             if new:
                 self._run(0)
@@ -190,7 +190,7 @@ class _Job(Generic[State]):
         self.state, self.means = jax.block_until_ready(chunk)
 
     def _end_row(self, length: int) -> None:
-        """Evaluate if the stage is to be, and log."""
+        """Evaluate if the stage is `Evaluated`, then log the row."""
         values = self.means
         if isinstance(self.stage, Evaluated):
             evaluation = self._evaluation(self.stage)
@@ -203,7 +203,7 @@ class _Job(Generic[State]):
         self.show.advance(length * self.unit, row)
 
     def _evaluation(self, stage: Evaluated[State]) -> Any:
-        """An evaluation of every seed. Stopped within it, training goes on from before it."""
+        """Evaluate every seed. If it is stopped midway, the next run repeats the whole evaluation."""
         given = self.state, self.data, self.keys, np.int32(self.rows)
         with self._compiling("evaluation") as new:
             evaluation = chunks.begin_evaluation(stage, *given)
@@ -220,7 +220,7 @@ class _Job(Generic[State]):
 
     @contextlib.contextmanager
     def _compiling(self, program: str) -> Iterator[bool]:
-        """Around what compiles when it is called for the first time: whether this is the first."""
+        """Show `compiling ...` around the first call of a program. Yields whether it is the first."""
         if program in self.compiled:
             yield False
             return
@@ -229,19 +229,20 @@ class _Job(Generic[State]):
         self.compiled.add(program)
 
     def _pause(self) -> None:
-        """What happens between chunks: a checkpoint if it is time, and the end if that was asked for."""
+        """Save a checkpoint if one is due, and raise `Interrupted` if a signal arrived."""
         now = time.monotonic()
         if self.checkpoints and (self.stop.requested or now - self.saved_at > self.checkpoint_seconds):
             self.metrics.flush()
             self.checkpoints.save(self.done, self.rows, self.kept)
             self.saved_at = time.monotonic()
-            self.checkpoint_seconds = max(self.checkpoint_seconds, 10 * (self.saved_at - now))  # of a large replay
-        if self.stop.requested:  # after the last chunk, too: else what comes next would begin
+            # A large replay is slow to save, so checkpoints take at most about a tenth of the time.
+            self.checkpoint_seconds = max(self.checkpoint_seconds, 10 * (self.saved_at - now))
+        if self.stop.requested:  # also after the last chunk: otherwise the next stage would begin
             at = f"step {self.done * self.unit} of {self.num_steps * self.unit}"
             raise Interrupted(f"{self.name}: stopped at {at}; run the same command to go on")
 
     def _judge(self, row: dict[str, np.ndarray]) -> None:
-        """Warn of each seed that diverged, and of metrics that are no numbers where what was learned is sound."""
+        """Warn of each seed that diverged, and of non-finite metrics of seeds whose state is sound."""
         sound = finite = np.all([np.isfinite(value) for value in row.values()], axis=0)
         if isinstance(self.stage, Judged):
             sound = self._sound_seeds(self.stage)
@@ -258,7 +259,7 @@ class _Job(Generic[State]):
 
 
 def seat_seeds(tree: Any) -> Any:
-    """Spread the leading seed axis over all devices; seats that are left over repeat the first seeds."""
+    """Shard the leading seed axis over all devices, padded with copies of the first seeds."""
     num_seeds = jax.tree.leaves(tree)[0].shape[0]
     num_devices = min(num_seeds, len(jax.devices()))
     num_left = -num_seeds % num_devices
@@ -269,14 +270,14 @@ def seat_seeds(tree: Any) -> Any:
 
 
 def first_seeds(tree: Any, num_seeds: int) -> Any:
-    """The tree without the seats that were left over."""
+    """The tree without the padding of `seat_seeds`."""
     if jax.tree.leaves(tree)[0].shape[0] == num_seeds:
         return tree
     return jax.tree.map(lambda leaf: leaf[:num_seeds], tree)
 
 
 def shard_seeds(tree: Any) -> Any:
-    """Spread the leading seed axis over as many devices as divide it."""
+    """Shard the leading seed axis over the largest number of devices that divides it."""
     num_seeds = jax.tree.leaves(tree)[0].shape[0]
     num_devices = max(num for num in range(1, len(jax.devices()) + 1) if num_seeds % num == 0)
     if num_devices == 1:

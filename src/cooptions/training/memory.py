@@ -1,4 +1,4 @@
-"""How much memory a stage of training takes, before it is compiled."""
+"""Estimate the memory of a training stage before it is compiled, and refuse one that does not fit."""
 
 import dataclasses
 import math
@@ -17,21 +17,21 @@ from cooptions.training.liveness import array_bytes, working_bytes
 from cooptions.training.progress import Progress
 
 TRIFLE = 2_000_000
-"""Bytes of state and data below which nobody needs to know what a step holds, unless it asks for large arrays: to find
-out takes some seconds."""
+"""Bytes of state and data below which a step's own memory is not estimated, because tracing it takes some seconds. A
+stage whose configuration suggests large arrays is estimated all the same."""
 ON_CPU = 1.5
-"""What a program holds on a CPU, in units of what `working_bytes` counts, which is nearer to a GPU: XLA fuses less on a
-CPU. Measured: from 1.3 (options) to 1.8 (representations)."""
+"""Ratio of a program's memory on a CPU to the estimate of `working_bytes`, which is for a GPU: XLA fuses less on a CPU.
+Measured: from 1.3 (options) to 1.8 (representations)."""
 TIMES = "steps", "learning_starts"
-"""How the names of whole numbers end that are no sizes."""
+"""Suffixes of the names of integer fields that are not array sizes."""
 LARGE = 2**23
-"""Elements of an array that is large."""
+"""The number of elements from which an array counts as large."""
 
 
 def stage_bytes(stage: Stage, data: Any, keys: Key[Array, " seed"]) -> int:
-    """Bytes of the training state and the data of all seeds, and of what a step holds, where that may matter.
+    """Bytes of the training state and data of all seeds, plus a step's working memory unless it is negligible.
 
-    `data` and `keys` may be shapes alone.
+    `data` and `keys` may be `jax.ShapeDtypeStruct`s.
     """
     shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), (data, keys))
     leaves, structure = jax.tree.flatten(shapes)
@@ -40,14 +40,14 @@ def stage_bytes(stage: Stage, data: Any, keys: Key[Array, " seed"]) -> int:
 
 @lru_cache(maxsize=32)
 def _stage_bytes(stage: Stage, structure: Any, leaves: tuple[jax.ShapeDtypeStruct, ...]) -> int:
-    """Remembered: a run is asked before anything of it is made, and each stage once more when it begins."""
+    """Cached, because a run checks all its stages before it starts and each stage again when it begins."""
     data, keys = jax.tree.unflatten(structure, leaves)
     begin = jax.vmap(lambda key, data: stage.init(data, key=key))
     state = jax.eval_shape(begin, keys, data)
     lasting = tree_bytes((state, data))
     if lasting > device_bytes() or (lasting < TRIFLE and largest_array(stage) < LARGE):
         return lasting
-    if _is_closed(stage):  # all is done at the beginning
+    if _is_closed(stage):  # `init` does all the work
         return lasting + held_bytes(begin, keys, data)
     step = jax.vmap(lambda state, data, key: stage.step(state, data, key=key))
     held = held_bytes(step, state, data, keys)
@@ -57,25 +57,30 @@ def _stage_bytes(stage: Stage, structure: Any, leaves: tuple[jax.ShapeDtypeStruc
 
 
 def held_bytes(function: Callable, *arguments: Any) -> int:
-    """The most that a function holds on this device at any time besides its arguments, which may be shapes alone."""
+    """The peak memory of a function on this device besides its arguments, which may be `jax.ShapeDtypeStruct`s."""
     return int(working_bytes(function, *arguments) * (ON_CPU if jax.default_backend() == "cpu" else 1.0))
 
 
 def _is_closed(stage: Stage) -> bool:
-    """Whether a stage is a closed form: then its first state is the answer."""
+    """Whether a stage has a closed form, so that its initial state is the result."""
     return getattr(stage, "num_steps", 1) == 0
 
 
 def largest_array(stage: Stage) -> int:
-    """How many elements an array could have, at a guess: the product of the two largest numbers of the configuration,
-    such as a batch and the width of a layer; of a closed form, which multiplies matrices, the square of the largest."""
+    """A guess at the number of elements of the stage's largest array.
+
+    It is the product of the two largest integers of the configuration, for example the batch size and a layer's width.
+    For a closed form, which multiplies matrices, it is the square of the largest.
+    """
     numbers = sorted(number for _, number in whole_numbers(stage))
     return math.prod(numbers[-1:] * 2 if _is_closed(stage) else numbers[-2:])
 
 
 def enlarged(config: Any, path: str, *others: str) -> str:
-    """What to make smaller, in words: the fields of a configuration that are above their defaults, those that are so by
-    most first, and the `others`."""
+    """The names of what to make smaller, as a phrase for an error message.
+
+    These are the fields of a configuration that exceed their defaults, by ratio in descending order, then `others`.
+    """
     usual = dict(sorted(whole_numbers(type(config)(), path)))
     raised = {name: number / max(usual.get(name, 1), 1) for name, number in sorted(whole_numbers(config, path))}
     names = sorted((name for name, factor in raised.items() if factor > 1), key=lambda name: -raised[name])
@@ -84,7 +89,7 @@ def enlarged(config: Any, path: str, *others: str) -> str:
 
 
 def whole_numbers(config: Any, path: str = "") -> Iterator[tuple[str, int]]:
-    """The whole numbers in a configuration that may be sizes, with the names of their fields."""
+    """The integers in a configuration that may be array sizes, with the names of their fields."""
     if dataclasses.is_dataclass(config):
         for field in dataclasses.fields(config):
             yield from whole_numbers(getattr(config, field.name), f"{path}.{field.name}".strip("."))
@@ -96,7 +101,7 @@ def whole_numbers(config: Any, path: str = "") -> Iterator[tuple[str, int]]:
 
 
 def _evaluation(stage: Evaluated) -> Callable:
-    """A whole evaluation of every seed."""
+    """A function that evaluates every seed, with one step of the evaluation's loop."""
 
     def one_seed(state: Any, data: Any, key: PRNGKeyArray) -> Any:
         begun = stage.begin_evaluation(state, data, key=key)
@@ -110,13 +115,13 @@ def tree_bytes(tree: Any) -> int:
 
 
 def device_bytes() -> int:
-    """What the device can hold: its own limit, or this machine's memory."""
+    """The device's memory limit in bytes, or the machine's memory if the device reports none."""
     stats = jax.devices()[0].memory_stats() or {}
     return stats.get("bytes_limit") or host_bytes()
 
 
 def host_bytes() -> int:
-    """This machine's memory; where it does not say, as much as a large one has."""
+    """The machine's memory in bytes, or 1 TiB if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -126,7 +131,7 @@ def host_bytes() -> int:
 def require_fits(
     stage: Stage, data: Any, keys: Key[Array, " seed"], name: str, *, shrink: str, progress: Progress | None = None
 ) -> int:
-    """Say how much a stage will take, and refuse what cannot fit with the fields that would make it smaller."""
+    """Print the memory that a stage needs. If it does not fit, raise `ConfigError` with the fields to make smaller."""
     needed, held = stage_bytes(stage, data, keys), device_bytes()
     if progress is not None:
         progress.console.print(f"{name:>12} needs {needed / 1e9:.2f} GB of {held / 1e9:.0f} GB")
@@ -135,7 +140,7 @@ def require_fits(
 
 
 def require_room(name: str, needed: int, shrink: str, *, on_device: bool = False) -> None:
-    """Refuse what takes more memory than there is, with the fields that would make it smaller."""
+    """Raise `ConfigError` with the fields to make smaller if `needed` bytes do not fit into memory."""
     held = device_bytes() if on_device else host_bytes()
     if needed > 0.9 * held:
         place = "device" if on_device else "machine"

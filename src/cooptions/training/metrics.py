@@ -1,4 +1,4 @@
-"""The file of a stage's metrics: a row for so many steps, each with a check, so that damage is seen and named."""
+"""The metrics file of a stage: one row per `log_steps` steps, each with a checksum that reveals damage."""
 
 import json
 import os
@@ -12,22 +12,22 @@ from cooptions.errors import ArtifactError
 from cooptions.files import Json, digest, read_plain, write_bytes
 
 CHECK = ', "check": "'
-"""What stands between a row and its check."""
+"""The text between a row and its checksum."""
 LENGTH = 16
-"""Digits of a check: 64 bits of a SHA-256."""
+"""Hexadecimal digits of a checksum: the first 64 bits of a SHA-256."""
 
 
 class MetricsFile:
-    """One JSON object a row: the step it ends at, each metric as a list over seeds, and a check of all that.
+    """A JSON Lines file. A row has the step at which it ends, each metric as a list over seeds, and a checksum.
 
-    Rows come at fixed steps, whatever the chunks: the file is the same however often a run was stopped.
+    Rows end at fixed steps that do not depend on chunks, so the file is the same however often a run was stopped.
     """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
 
     def rows(self) -> list[Json]:
-        """Every row; refused where one is damaged. A last row without its end is none."""
+        """All rows. Raises `ArtifactError` if one is damaged. A last row without a line end is ignored."""
         return [self._row(number, line) for number, line in enumerate(self._lines()[:-1], start=1)]
 
     @property
@@ -35,11 +35,11 @@ class MetricsFile:
         return self._lines() != [b""]
 
     def resume(self, steps: Sequence[int], warn: Callable[[str], None]) -> list[Json]:
-        """The rows of these steps, all of which must be there; what comes after them is trained again, and dropped."""
+        """The rows of these steps, all of which must exist. Later rows are dropped: those steps are trained again."""
         if self.path is None:
             return []
         lines = self._lines()
-        self._tell_dropped(lines[len(steps) :], len(steps), warn)
+        self._warn_of_damage(lines[len(steps) :], len(steps), warn)
         rows = [self._row(number, line) for number, line in enumerate(lines[:-1][: len(steps)], start=1)]
         for number, step in enumerate(steps, start=1):
             if len(rows) < number or rows[number - 1]["step"] != step:
@@ -55,7 +55,7 @@ class MetricsFile:
         return row
 
     def flush(self) -> None:
-        """See that all rows are on the disk: a checkpoint must not outlive them."""
+        """Flush all rows to the disk, so that a checkpoint never has more rows than the file."""
         if self.path is not None and self.path.exists():
             with open(self.path, "ab") as file:
                 os.fsync(file.fileno())
@@ -67,7 +67,7 @@ class MetricsFile:
         return f"restore it, or delete it and {checkpoints} to train this stage again"
 
     def _lines(self) -> list[bytes]:
-        """The file cut at line ends: what follows the last one stands last, and is empty in a whole file."""
+        """The file split at line ends. The last item is what follows the last line end; it is empty in a whole file."""
         try:
             return read_plain(self.path).split(b"\n") if self.path is not None else [b""]
         except FileNotFoundError:
@@ -75,7 +75,7 @@ class MetricsFile:
         except OSError as error:
             raise ArtifactError(f"{self.path}: cannot be read: {error.strerror}") from None
 
-    def _tell_dropped(self, lines: list[bytes], kept: int, warn: Callable[[str], None]) -> None:
+    def _warn_of_damage(self, lines: list[bytes], kept: int, warn: Callable[[str], None]) -> None:
         if any(line and _parsed(line) is None for line in lines):
             warn(f"{self.path}: line {kept + 1} or one after it is cut off or damaged; it is made again")
 
@@ -87,13 +87,13 @@ class MetricsFile:
 
 
 def line_of(row: Json) -> bytes:
-    """A row as it stands in the file."""
+    """A row as a line of the file."""
     text = json.dumps(row)[:-1]
     return f'{text}{CHECK}{_check(text)}"}}\n'.encode()
 
 
 def finite_so_far(rows: Sequence[Json], num_seeds: int) -> np.ndarray:
-    """Which seeds have only finite values in all rows."""
+    """For each seed, whether all its values in all rows are finite."""
     finite = np.ones(num_seeds, bool)
     for row in rows:
         for key, values in row.items():
@@ -102,7 +102,7 @@ def finite_so_far(rows: Sequence[Json], num_seeds: int) -> np.ndarray:
 
 
 def diverged_at(rows: Sequence[Json], seed: int) -> int | None:
-    """The step of the first row in which a seed has a value that is not finite; None for one that has none."""
+    """The step of the first row in which a seed has a non-finite value; None if there is no such row."""
     bad = (row["step"] for row in rows if not finite_so_far([row], len(next(iter(_values(row)))))[seed])
     return next(bad, None)
 
@@ -116,7 +116,7 @@ def _check(text: str) -> str:
 
 
 def _parsed(line: bytes) -> Json | None:
-    """The row of a line, without its check; None where the check does not fit."""
+    """The row of a line without its checksum; None if the checksum does not match or the line is not a row."""
     try:
         text, found, check = line.decode().rpartition(CHECK)
         if found:
@@ -131,7 +131,7 @@ def _parsed(line: bytes) -> Json | None:
 
 
 def _is_value(name: str, value: Any) -> bool:
-    """Whether a row may hold this: a whole number as its step, and a list of numbers as any metric."""
+    """Whether a row may have this value: an integer as its step, a list of numbers as any metric."""
     if name == "step":
         return type(value) is int
     return isinstance(value, list) and all(type(each) in (int, float, bool) for each in value)

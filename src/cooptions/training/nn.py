@@ -1,6 +1,6 @@
-"""Networks, written for any batch in front: callers vmap over members with weights of their own.
+"""Networks for inputs with any leading batch axes. Callers vmap over members that have their own weights.
 
-Layers compute as precisely as their inputs are: weights are kept in float32, and rounded for inputs of half precision.
+Layers compute in the precision of their inputs. Weights are stored in float32 and rounded for half-precision inputs.
 """
 
 import itertools
@@ -16,28 +16,28 @@ from cooptions.training.recurrence import recur
 
 
 def _orthogonal(key: PRNGKeyArray, num_in: int, num_out: int, scale: float) -> Float[Array, "in out"]:
-    """A random orthogonal matrix; of many members, one after the other.
+    """A random orthogonal matrix. Under `vmap`, the members are drawn one after the other.
 
-    Side by side, the QR decompositions of two layers can wait for each other forever on two CPU cores (jaxlib 0.10.2).
+    Batched QR decompositions of two layers can deadlock on two CPU cores (jaxlib 0.10.2).
     """
     draw = jax.nn.initializers.orthogonal(scale)
     return jax.custom_batching.sequential_vmap(lambda key: draw(key, (num_in, num_out)))(key)
 
 
 def _add(bias: Float[Array, " out"], product: Float[Array, "*batch out"]) -> Float[Array, "*batch out"]:
-    """In float32, and so are the bias's many gradients when they are summed."""
+    """Add a bias in float32, so that the bias's gradients are summed in float32 too."""
     return (product.astype(jnp.float32) + bias).astype(product.dtype)
 
 
 def normalised_relu(x: Float[Array, "*batch unit"]) -> Float[Array, "*batch unit"]:
-    """Of all units of a layer, those above their mean, in units of their standard deviation, which float32 tells."""
+    """The ReLU of a layer's units, standardised over the layer. Mean and variance are computed in float32."""
     wide = x.astype(jnp.float32)
     centred = wide - wide.mean(axis=-1, keepdims=True)
     return jax.nn.relu(centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-6)).astype(x.dtype)
 
 
 class MLP(eqx.Module):
-    """Linear layers with an activation between them. Weights start orthogonal, biases at 0."""
+    """Linear layers with an activation between them. Weights are initialised orthogonal, biases 0."""
 
     weights: list[Float[Array, "_ _"]]
     biases: list[Float[Array, " _"]]
@@ -58,16 +58,16 @@ class MLP(eqx.Module):
 
 
 FEW = 4
-"""Pictures of one member up to which patches are multiplied, not rows."""
+"""From this number of pictures per member on, `Convolution` multiplies rows; below it, patches."""
 
 
 class Convolution(eqx.Module):
-    """A convolution of stride 1 that keeps the size, as matrix products (`benchmarks/convolution.py`).
+    """A convolution with stride 1 and same padding, computed as matrix products (`benchmarks/convolution.py`).
 
-    Members with weights of their own (seeds, options, agents) would make a grouped convolution, which is slow. A member
-    with many pictures multiplies whole rows of them with a banded matrix: much of that is zeros, and yet it is faster
-    than patches of single cells, with all their copying. For a single picture, as where every environment executes an
-    option of its own, the banded matrix would be much larger than the picture, and patches are faster.
+    Members with their own weights (seeds, options, agents) would need a grouped convolution, which is slow. If a member
+    has many pictures, their rows are multiplied with a banded matrix. Much of that matrix is zero, but the product is
+    faster than copying a patch for every cell. If a member has a single picture, for example when every environment
+    executes a different option, the banded matrix would be much larger than the picture, and patches are faster.
     """
 
     weight: Float[Array, "row column in out"]
@@ -86,6 +86,7 @@ class Convolution(eqx.Module):
 def patches_times(
     x: Float[Array, "*batch height width in"], weight: Float[Array, "row column in out"]
 ) -> Float[Array, "*batch height width out"]:
+    """The convolution as one product of every cell's patch with the kernel."""
     kernel, _, num_in, num_out = weight.shape
     height, width = x.shape[-3:-1]
     around = ((kernel - 1) // 2, kernel // 2)
@@ -98,6 +99,7 @@ def patches_times(
 def rows_times(
     x: Float[Array, "*batch height width in"], weight: Float[Array, "row column in out"]
 ) -> Float[Array, "*batch height width out"]:
+    """The convolution as one product of every row's neighbourhood with a banded matrix."""
     kernel, _, num_in, num_out = weight.shape
     *batch, height, width, _ = x.shape
     rows = x.reshape(*batch, height, width * num_in)
@@ -108,18 +110,18 @@ def rows_times(
 
 
 def _banded(weight: Float[Array, "row column in out"], width: int) -> Float[Array, "row from in to out"]:
-    """The weights from every cell of a row to every cell of the row below it: the kernel laid over each in turn."""
+    """The weights from every cell of an input row to every cell of an output row: the kernel shifted to each cell."""
     kernel = weight.shape[1]
     left = (kernel - 1) // 2
-    around = (width - 1 - left, width - kernel + left, 0)  # negative, it crops a kernel wider than the picture
+    around = (width - 1 - left, width - kernel + left, 0)  # negative values crop a kernel wider than the picture
     reach = jax.lax.pad(weight, jnp.zeros((), weight.dtype), [(0, 0, 0), around, (0, 0, 0), (0, 0, 0)])
     return jnp.stack([reach[:, width - 1 - cell : 2 * width - 1 - cell] for cell in range(width)], axis=3)
 
 
 class GRU(eqx.Module):
-    """A gated recurrent unit over a sequence, which forgets where a new episode begins.
+    """A gated recurrent unit over a sequence. Its hidden state is reset to 0 where an episode begins.
 
-    Its hidden state is float32 whatever the precision of its inputs: small changes must be able to add up.
+    The hidden state is float32 for inputs of any precision, so that small changes are not rounded away.
     """
 
     input_weight: Float[Array, "in gates"]
@@ -142,7 +144,7 @@ class GRU(eqx.Module):
         first: Bool[Array, "time *batch"],
     ) -> tuple[Float[Array, "*batch hidden"], Float[Array, "time *batch hidden"]]:
         """The hidden state after the sequence, and after each of its steps."""
-        inputs = x @ self.input_weight.astype(x.dtype)  # of all steps at once: only the rest is sequential
+        inputs = x @ self.input_weight.astype(x.dtype)  # for all steps at once; only the rest is sequential
         biases = jnp.concatenate([self.input_bias.reshape(3, -1), self.bias[None]])
         outputs = recur(self.weight, biases, hidden, inputs, first)
         return outputs[-1], outputs

@@ -1,4 +1,4 @@
-"""Compiled programs, which are forgotten before there are more than a process may hold."""
+"""Drop compiled programs before they exceed the process's limit on memory maps."""
 
 import gc
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 import jax
 
 SHARE = 0.5
-"""Of the memory maps that a process may have: beyond it, programs are forgotten."""
+"""The fraction of the allowed memory maps beyond which compiled programs are dropped."""
 
 
 def make_room_for_programs() -> None:
-    """Forget every compiled program if together they hold too many memory maps.
+    """Drop all compiled programs if the process holds too many memory maps.
 
     On a CPU a program holds some dozens, and a tiny run of all stages 17,000 (`benchmarks/load.py`). Linux aborts a
-    process that asks for more than 65,530. What is still needed is compiled again.
+    process that needs more than 65,530. Programs that are still needed are compiled again.
     """
     if maps_held() > SHARE * maps_allowed():
         jax.clear_caches()
@@ -21,7 +21,7 @@ def make_room_for_programs() -> None:
 
 
 def maps_held() -> int:
-    """The memory maps of this process; 0 where the system does not tell."""
+    """The number of memory maps of this process, or 0 if the system does not report it."""
     try:
         return Path("/proc/self/maps").read_bytes().count(b"\n")
     except OSError:
@@ -29,7 +29,7 @@ def maps_held() -> int:
 
 
 def maps_allowed() -> int:
-    """How many a process may have."""
+    """The number of memory maps that a process may have."""
     try:
         return int(Path("/proc/sys/vm/max_map_count").read_text())
     except (OSError, ValueError):

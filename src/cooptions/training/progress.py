@@ -1,4 +1,4 @@
-"""Progress on a terminal: a bar with steps per second and time left, or a line now and then where there is none."""
+"""Progress of training: a bar with speed and time left on a terminal, or a line every ten seconds elsewhere."""
 
 import contextlib
 import time
@@ -15,17 +15,17 @@ from cooptions.training.tracking import AbstractTracker, NoTracker
 
 
 class Progress:
-    """Shows the stages of a run, one after the other, on a terminal, and to a tracker if there is one."""
+    """Shows the stages of a run on the console and, if there is one, in a tracker."""
 
     seeds: Sequence[int] = ()
-    """The numbers of the seeds that are trained, in their order; from 0 on where they are not given."""
+    """The numbers of the trained seeds, in order. Without them, seeds are counted from 0."""
 
     def __init__(self, console: Console, tracker: AbstractTracker | None = None) -> None:
         self.console = console
         self.tracker = tracker or NoTracker()
 
     def seed_name(self, index: int) -> str:
-        """What to call the seed at this place."""
+        """The name of the seed at this position, for messages."""
         return f"seed {self.seeds[index] if index < len(self.seeds) else index}"
 
     @classmethod
@@ -34,7 +34,7 @@ class Progress:
 
     @classmethod
     def of(cls, progress: "Progress | bool | None") -> "Progress":
-        """What a caller asked for: a terminal's progress for True, nothing for False."""
+        """The `Progress` for an argument `progress=`: on standard error for True, silent for False or None."""
         if isinstance(progress, Progress):
             return progress
         return cls(Console(stderr=True)) if progress else cls.silent()
@@ -71,7 +71,7 @@ class StageProgress:
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
-        """Say so while a program is compiled."""
+        """Show `compiling ...` while the body runs."""
         self.bars.update(self.task, note="compiling ...")
         if not self.console.is_terminal and not self.said_compiling:
             self.said_compiling = True
@@ -80,17 +80,17 @@ class StageProgress:
             yield
         finally:
             self.bars.update(self.task, note="")
-            if self.done == self.begun_at:  # speed is that of steps alone
+            if self.done == self.begun_at:  # the speed leaves compilation out
                 self.begun = time.monotonic()
 
     def advance(self, steps: int, metrics: dict[str, np.ndarray], *, earlier: bool = False) -> None:
-        """So many steps more, `earlier` ones if a checkpoint has them; no metrics leave those shown as they are."""
+        """Add `steps` to the bar. `earlier` steps come from a checkpoint. Empty metrics keep those shown before."""
         self.done += steps
         self.begun_at += steps if earlier else 0
         now = time.monotonic()
         speed = f"{(self.done - self.begun_at) / max(now - self.begun, 1e-9):,.0f} steps/s"
-        told = sorted(metrics.items(), key=lambda item: not item[0].startswith("evaluated"))[:3]
-        self.note = ", ".join(f"{key} {_mean(value):.3g}" for key, value in told) or self.note
+        shown = sorted(metrics.items(), key=lambda item: not item[0].startswith("evaluated"))[:3]
+        self.note = ", ".join(f"{key} {_mean(value):.3g}" for key, value in shown) or self.note
         self.bars.update(self.task, completed=self.done, speed=speed, note=self.note)
         if not self.console.is_terminal and not earlier and (now - self.spoken > 10 or self.done == self.num_steps):
             self.spoken = now

@@ -1,7 +1,7 @@
 """A gated recurrent unit over a sequence, and its gradient.
 
-`lax.scan` runs it anywhere. On a GPU, where a step is a handful of small kernels, one kernel runs the whole sequence
-(`cooptions.training.recurrence_kernel`); the scan is its oracle.
+`lax.scan` runs on every device. On a GPU, each step of the scan would launch several small kernels, so one kernel runs
+the whole sequence instead (`cooptions.training.recurrence_kernel`). Tests compare that kernel with the scan.
 """
 
 from collections.abc import Callable
@@ -17,18 +17,19 @@ from cooptions.training import recurrence_kernel
 
 
 class Gates(eqx.Module):
-    """What one step computes and its gradient needs, in the precision of the inputs."""
+    """The intermediate values of one step that its gradient needs. Stored in the precision of the inputs."""
 
     before: Float[Array, "*batch hidden"]
-    """The hidden state before the step: 0 where an episode begins."""
+    """The hidden state before the step; 0 where an episode begins."""
     reset: Float[Array, "*batch hidden"]
     update: Float[Array, "*batch hidden"]
     new: Float[Array, "*batch hidden"]
     kept: Float[Array, "*batch hidden"]
-    """The part of the new content that comes from the hidden state."""
+    """The contribution of the hidden state to the new content, before the reset gate scales it."""
 
     @property
     def after(self) -> Float[Array, "*batch hidden"]:
+        """The hidden state after the step."""
         return (1 - self.update) * self.new + self.update * self.before
 
 
@@ -39,8 +40,11 @@ def gates(
     inputs: Float[Array, "*batch gates"],
     first: Bool[Array, "*batch"],
 ) -> Gates:
-    """One step. `inputs` are the products of what is seen with the input weights. The biases are those of reset, update
-    and new content, and of the part of the new content that the reset gate scales."""
+    """One step of the unit.
+
+    `inputs` are the products of the observations with the input weights. `biases` has four rows: the reset gate, the
+    update gate, the new content, and the part of the new content that the reset gate scales.
+    """
     before = jnp.where(first[..., None], 0.0, hidden)
     product = before.astype(inputs.dtype) @ weight.astype(inputs.dtype)
     reset_x, update_x, new_x = jnp.split(inputs.astype(jnp.float32), 3, axis=-1)
@@ -59,7 +63,7 @@ def recur(
     inputs: Float[Array, "time *batch gates"],
     first: Bool[Array, "time *batch"],
 ) -> Float[Array, "time *batch hidden"]:
-    """The hidden state after each step; the arguments are those of `gates`."""
+    """The hidden state after each step. The arguments are those of `gates`, with a leading time axis."""
     if _fused(weight, inputs):
         return recurrence_kernel.forward(weight, biases, hidden, inputs, first)
 
@@ -84,7 +88,7 @@ def _forward(weight: Array, biases: Array, hidden: Array, inputs: Array, first: 
 
 
 def _backward(kept: tuple[Array, Gates, Array], gradient: Array) -> tuple[Array, Array, Array, Array, None]:
-    """Steps backwards find the gradient of every gate; the weights' is then a product over all steps."""
+    """Back-propagate through the steps, then compute the weights' gradient as one product over all steps."""
     weight, now, first = kept
     arguments = weight.astype(now.new.dtype), now, first, gradient
     run = recurrence_kernel.backward if _fused(weight, gradient) else _steps_back
@@ -102,8 +106,7 @@ def _steps_back(
     first: Bool[Array, "time *batch"],
     gradient: Float[Array, "time *batch hidden"],
 ) -> tuple[Array, Array, Array, Array]:
-    """The gradients of the first hidden state, of the inputs, of the kept part of the new content, and of the
-    biases."""
+    """The gradients with respect to the first hidden state, the inputs, `Gates.kept` and the biases."""
     precision = now.new.dtype
 
     def step(following: Array, seen: tuple[Array, Gates, Array]) -> tuple[Array, tuple[Array, Array]]:
@@ -131,11 +134,11 @@ recur.defvjp(_forward, _backward)
 
 
 def _fused(weight: Float[Array, "hidden gates"], sequence: Float[Array, "time *batch _"]) -> bool:
-    """Whether one kernel runs the sequence. A single step, as in acting, is a matrix product like any other."""
+    """Whether the fused kernel runs the sequence. A single step, as in acting, gains nothing from it."""
     return sequence.shape[0] > 1 and recurrence_kernel.runs(weight.shape[0])
 
 
 def _scan(step: Callable, carry: Array, inputs: Any, *, reverse: bool = False) -> tuple[Array, Any]:
-    """`lax.scan`; on a GPU, where beginning a step costs more than its arithmetic, short ones are written out."""
-    written_out = jax.default_backend() == "gpu" and jax.tree.leaves(inputs)[0].shape[0] <= 32
-    return jax.lax.scan(step, carry, inputs, reverse=reverse, unroll=written_out)
+    """`lax.scan`, unrolled for short sequences on a GPU, where launching a step costs more than its arithmetic."""
+    unroll = jax.default_backend() == "gpu" and jax.tree.leaves(inputs)[0].shape[0] <= 32
+    return jax.lax.scan(step, carry, inputs, reverse=reverse, unroll=unroll)

@@ -1,7 +1,7 @@
-"""One GPU kernel for a whole sequence of a gated recurrent unit, and one for its gradient (Pallas, by way of Triton).
+"""A GPU kernel for a whole sequence of a gated recurrent unit, and one for its gradient, in Pallas with Triton.
 
-A program of the kernel takes a block of rows through all steps: the recurrent weights are read once, and the hidden
-state stays in registers. What is computed, and why, stands in `cooptions.training.recurrence`.
+Each program instance runs a block of rows through all steps: the recurrent weights are read once, and the hidden state
+stays in registers. The equations are in `cooptions.training.recurrence`.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,27 +17,26 @@ if TYPE_CHECKING:
     from cooptions.training.recurrence import Gates
 
 ROWS, WARPS = 16, 8
-"""Rows of a block, and the warps that share its work: the fastest on an H200 of those tried, from 16 to 64 rows and 4
-or 8 warps."""
+"""Rows per block, and warps per block. These were the fastest on an H200 among 16 to 64 rows and 4 or 8 warps."""
 LEAST, MOST = 16, 128
-"""Widths of the hidden state for which a gate's weights fit into a processor's shared memory. The least is that of a
-matrix product on tensor cores."""
+"""The range of hidden sizes that the kernel supports. Up to the maximum, a gate's weights fit into the shared memory of
+a multiprocessor. The minimum is that of a matrix product on tensor cores."""
 ROOMY = ("9", "10")
-"""Compute capabilities of NVIDIA's GPUs whose processors have the shared memory that the kernels need."""
+"""Major compute capabilities of the NVIDIA GPUs that have enough shared memory for the kernels."""
 MOST_HELD = 100_000
-"""Bytes of weights that are held in shared memory through all steps; more are read again at every step."""
+"""Bytes of weights that may stay in shared memory through all steps. Larger weights are read again at every step."""
 interpret = False
-"""Run on any device, slowly: for tests."""
+"""Interpret the kernels, which is slow but works on any device. For tests."""
 
 
 def runs(size: int) -> bool:
-    """Whether there is a kernel for a hidden state of this width, on this device."""
+    """Whether the kernels support a hidden state of this size on this device."""
     fits = LEAST <= size <= MOST and size & (size - 1) == 0
     return fits and (interpret or _capability().partition(".")[0] in ROOMY)
 
 
 def _capability() -> str:
-    """Of an NVIDIA GPU, such as "9.0"."""
+    """The compute capability of an NVIDIA GPU, for example "9.0"; empty on other devices."""
     return str(getattr(jax.devices()[0], "compute_capability", ""))
 
 
@@ -91,7 +90,7 @@ def _forward_kernel(weight: Any, biases: Any, hidden: Any, inputs: Any, first: A
 
     def step(time: Any, carry: tuple[Array, tuple[Array, ...]]) -> tuple[Array, tuple[Array, ...]]:
         before, (begins, *seen) = carry
-        following = seen_at(jnp.minimum(time + 1, length - 1))  # on its way while this step is computed
+        following = seen_at(jnp.minimum(time + 1, length - 1))  # loaded while this step is computed
         before = jnp.where(begins[:, None] != 0, 0.0, before)
         seen = [each.astype(jnp.float32) for each in seen]
         rounded = before.astype(precision)
@@ -110,7 +109,10 @@ def _forward_kernel(weight: Any, biases: Any, hidden: Any, inputs: Any, first: A
 
 
 def _reader(weight: Any, parts: Sequence[Any]) -> Callable[[int], Array]:
-    """Parts of the weights by number: read once where all fit into shared memory, else whenever they are asked for."""
+    """A function that returns a part of the weights by number.
+
+    The weights are read once if they fit into shared memory, otherwise at every call.
+    """
     if weight.shape[0] * weight.shape[1] * weight.dtype.itemsize > MOST_HELD:
         return lambda number: weight[parts[number]]
     held = [weight[part] for part in parts]
@@ -123,7 +125,7 @@ def backward(
     first: Bool[Array, "time *batch"],
     gradient: Float[Array, "time *batch hidden"],
 ) -> tuple[Array, Array, Array, Array]:
-    """What `cooptions.training.recurrence` finds by steps backwards."""
+    """The gradients that `cooptions.training.recurrence._steps_back` computes with a scan."""
     batch, precision = gradient.shape[1:-1], now.new.dtype
     rows = [_flags(first), *(_rows(each, 1) for each in (gradient, *jax.tree.leaves(now)))]
     length, num_rows, size = rows[1].shape
@@ -152,7 +154,7 @@ def backward(
 
 
 def _backward_kernel(weight: Any, first: Any, gradient: Any, *refs: Any) -> None:
-    """`weight` is transposed: the gradient of a hidden state is a product with it."""
+    """The kernel of `backward`. `weight` is transposed, as the gradient of the hidden state needs it."""
     gates, (of_hidden, of_inputs, of_kept, of_biases) = refs[:5], refs[5:]
     length, size, precision = gradient.shape[0], gradient.shape[2], gates[0].dtype
     parts = [pl.ds(gate * size, size) for gate in range(3)]
@@ -190,7 +192,7 @@ def _backward_kernel(weight: Any, first: Any, gradient: Any, *refs: Any) -> None
 
 
 def _rows(array: Array, axis: int) -> Array:
-    """The batch axes from `axis` to the last but one as one axis of rows, filled up to whole blocks."""
+    """Flatten the batch axes, from `axis` to the last but one, to one axis of rows, padded to whole blocks."""
     num = int(np.prod(array.shape[axis:-1]))
     rows = array.reshape(*array.shape[:axis], num, array.shape[-1])
     missing = -num % ROWS
@@ -198,18 +200,18 @@ def _rows(array: Array, axis: int) -> Array:
 
 
 def _flags(first: Bool[Array, "time *batch"]) -> Array:
-    """Where episodes begin, by rows, as numbers."""
+    """`first` as int8, with its batch axes flattened like those of `_rows`."""
     return _rows(first.astype(jnp.int8)[..., None], 1)[..., 0]
 
 
 def _batch(rows: Array, batch: Sequence[int], axis: int) -> Array:
-    """The opposite of `_rows`."""
+    """Undo `_rows`: drop the padding and restore the batch axes."""
     kept = jax.lax.slice_in_dim(rows, 0, int(np.prod(batch)), axis=axis)
     return kept.reshape(*rows.shape[:axis], *batch, rows.shape[-1])
 
 
 def _blocks(shape: tuple[int, ...], axis: int) -> pl.BlockSpec:
-    """A block of rows, which lie on `axis`, of an array that is whole otherwise."""
+    """The block specification for an array whose rows, on `axis`, are split into blocks."""
     block = tuple(ROWS if number == axis else size for number, size in enumerate(shape))
     return pl.BlockSpec(block, lambda index: tuple(index if number == axis else 0 for number in range(len(shape))))
 

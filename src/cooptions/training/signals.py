@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: acknowledged at once, obeyed after the current chunk, or after some seconds in any case."""
+"""Handling of SIGINT and SIGTERM: a message at once, then a stop after the current chunk or some seconds."""
 
 import atexit
 import contextlib
@@ -18,16 +18,16 @@ from cooptions.errors import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PATIENCE = 8.0
-"""Seconds that work which cannot be cut, such as compiling, may go on after a signal."""
+"""Seconds for which uninterruptible work, for example compiling, may continue after a signal."""
 EXIT_CODE = 130
-"""Of a process that was stopped by either signal."""
+"""The exit code of a process that either signal stopped."""
 
 
 class StopSignals:
-    """Turns SIGINT and SIGTERM into a request to stop after the current chunk; a second one stops at once.
+    """Turns SIGINT and SIGTERM into a request to stop after the current chunk; a second signal stops at once.
 
-    Python runs its handlers between two of its own instructions, and so never while JAX computes. The signals are
-    therefore read by a thread, which answers at once.
+    Python runs signal handlers only between bytecode instructions, so never while JAX computes. A thread therefore
+    reads the signals and responds at once.
     """
 
     def __init__(self, what: str = "") -> None:
@@ -47,7 +47,7 @@ class StopSignals:
 
     @contextlib.contextmanager
     def uncut(self) -> Iterator[None]:
-        """Around work that cannot be cut and leaves nothing behind: it is given up some seconds after a signal."""
+        """Mark uninterruptible work that leaves nothing behind. The process exits `PATIENCE` seconds after a signal."""
         self._uncut = True
         try:
             yield
@@ -71,11 +71,11 @@ class StopSignals:
 
 @contextlib.contextmanager
 def obey_signals() -> Iterator[None]:
-    """For a whole command: either signal ends it with `Interrupted`, wherever it is, within some seconds.
+    """Raise `Interrupted` on either signal, within some seconds, wherever the command is.
 
-    What it calls may hold `StopSignals` of its own, which come first.
+    A `StopSignals` that is entered within takes precedence.
     """
-    told = "stopped; finished stages are kept: run the same command to go on"
+    message = "stopped; finished stages are kept: run the same command to go on"
     heard = False
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -83,14 +83,14 @@ def obey_signals() -> Iterator[None]:
         heard = True
         if _begins_an_extension(frame):
             late()
-        raise Interrupted(told)
+        raise Interrupted(message)
 
     def hear(number: int, times: int) -> None:
         if times > 1:
             os._exit(128 + number)
 
     def late() -> None:
-        say(told)
+        say(message)
         os._exit(EXIT_CODE)
 
     if threading.current_thread() is not threading.main_thread():
@@ -101,12 +101,12 @@ def obey_signals() -> Iterator[None]:
         with _not_lost(interrupt):
             yield
     except Exception as error:
-        if heard and not isinstance(error, Interrupted):  # an extension that was being imported tells of another error
-            raise Interrupted(told) from error
+        if heard and not isinstance(error, Interrupted):  # an interrupted import can raise another error
+            raise Interrupted(message) from error
         raise
     finally:
-        atexit.unregister(_ignore)  # once is enough, however many commands a process runs
-        atexit.register(_ignore)  # now, so that it comes before what JAX does at the end
+        atexit.unregister(_ignore)  # so that it is registered once, however many commands a process runs
+        atexit.register(_ignore)  # registered last, so that it runs before JAX's handlers
         listener.close()
 
 
@@ -122,8 +122,11 @@ def _begins_an_extension(frame: FrameType | None) -> bool:
 
 @contextlib.contextmanager
 def _not_lost(interrupt: Any) -> Iterator[None]:
-    """Where Python can raise nothing, as in what JAX has called when memory is collected, an interruption would be
-    printed and forgotten: it is raised again a moment later."""
+    """Raise an `Interrupted` again if Python could not raise it the first time.
+
+    Python only prints an exception that occurs in a callback, for example in one of JAX's at garbage collection. A
+    timer raises it again 50 ms later.
+    """
     known = sys.unraisablehook
 
     def again(lost: Any) -> None:
@@ -144,19 +147,22 @@ def _not_lost(interrupt: Any) -> Iterator[None]:
 
 
 def _ignore() -> None:
-    """A process that is ending needs no signal to do so."""
+    """Ignore both signals, because the process is already exiting."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def say(line: str) -> None:
-    """A line on standard error, from any thread."""
+    """Print a line on standard error. Works from any thread."""
     with contextlib.suppress(OSError):
         os.write(2, f"cooptions: {line}\n".encode())
 
 
 class _Listener:
-    """Both signals' handlers, and a thread that hears them even while the main thread is busy outside Python."""
+    """Installs the handlers of both signals, and a thread that notices signals while the main thread is outside Python.
+
+    `hear(number, times)` is called at each signal, `late()` when the process still runs after `PATIENCE` seconds.
+    """
 
     def __init__(self, handler: Any, hear: Any, late: Any) -> None:
         self._hear, self._late = hear, late
@@ -171,7 +177,7 @@ class _Listener:
         signal.set_wakeup_fd(self._fd)
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
-        self._theirs.close()  # the thread reads an end of file
+        self._theirs.close()  # the thread reads an end of file and returns
         self._thread.join()
         self._mine.close()
 
@@ -192,5 +198,5 @@ class _Listener:
 
 
 def _is_interactive() -> bool:
-    """Whether to end the process would take away someone's session."""
+    """Whether this is an interactive session, which must not be ended."""
     return hasattr(sys, "ps1") or "ipykernel" in sys.modules

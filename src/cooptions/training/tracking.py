@@ -1,4 +1,4 @@
-"""Metrics for people to watch while training goes on: in TensorBoard, or in Weights & Biases."""
+"""Live metrics in TensorBoard or Weights & Biases."""
 
 import abc
 import contextlib
@@ -18,25 +18,25 @@ from cooptions.files import Json, write_bytes
 
 
 class AbstractTracker(abc.ABC):
-    """Shows elsewhere what `metrics/STAGE.jsonl` of a run directory holds.
+    """Mirrors the file `metrics/STAGE.jsonl` of a run directory to another tool.
 
-    That file is the truth. After a stop it is cut back to the checkpoint that training goes on from, and `begin` is
-    handed what was kept: whatever was shown before, the rows of the file are then shown once each, and no others.
-    A run may thus be tracked from its middle on, and still be shown whole. Steps are environment steps. A value that
-    is not finite is not shown: the series of a seed ends where it diverged, and the mean is over the others.
+    That file is authoritative. When training resumes, the file is cut back to the checkpoint, and `begin` receives the
+    rows that were kept, so that each row of the file is shown exactly once. A run that is tracked only from its middle
+    on is therefore still shown in full. Steps are environment steps. Non-finite values are left out: the series of a
+    seed ends where it diverged, and the mean is over the other seeds.
     """
 
     @abc.abstractmethod
     def begin(self, stage: str, rows: Sequence[Json], unit: int) -> None:
-        """A stage begins, or goes on after these rows of its file; `unit` is what a step of the stage counts as."""
+        """Begin a stage, or resume it after these rows of its file. A step counts as `unit` environment steps."""
 
     @abc.abstractmethod
     def log(self, step: int, metrics: Mapping[str, Num[np.ndarray, " seed"]]) -> None:
-        """The metrics of the stage at one of its steps, each an array over seeds."""
+        """Show the metrics of one step of the stage. Each is an array over seeds."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Write what is still in memory."""
+        """Write buffered metrics and close the connection."""
 
 
 class NoTracker(AbstractTracker):
@@ -56,10 +56,10 @@ class NoTracker(AbstractTracker):
 
 
 class TensorBoard(AbstractTracker):
-    """Event files in `RUN/tensorboard/STAGE`: one for the mean over seeds, and one for each seed.
+    """Writes event files to `RUN/tensorboard/STAGE`: one for the mean over seeds, and one per seed.
 
-    When a stage goes on, each gets a successor with the whole history, which tells TensorBoard to forget what came
-    before. The old ones stay: one that is reading them would not notice if they were replaced.
+    When a stage resumes, each series gets a new file with its whole history, which tells TensorBoard to discard the
+    earlier events. The old files stay, because a running TensorBoard would not notice that they were replaced.
     """
 
     def __init__(self, directory: Path, config: Json) -> None:
@@ -88,7 +88,7 @@ class TensorBoard(AbstractTracker):
     def _writer(self, name: str) -> Any:
         if name not in self._writers:
             folder = self._directory / self._stage / name
-            number = len(list(folder.glob("events*")))  # names have whole seconds, and are read in their order
+            number = len(list(folder.glob("events*")))  # file names have whole seconds and are read in order
             self._writers[name] = self._package.SummaryWriter(
                 str(folder), purge_step=0, flush_secs=2, filename_suffix=f".{number:04d}"
             )
@@ -96,11 +96,11 @@ class TensorBoard(AbstractTracker):
 
 
 class WeightsAndBiases(AbstractTracker):
-    """One run of Weights & Biases for each stage that is trained, with a series for the mean and one for each seed.
+    """Logs one Weights & Biases run per stage, with a series for the mean over seeds and one per seed.
 
-    A stage that goes on is the same run there, to which only later steps can be added. That suffices: what is trained
-    again after a checkpoint comes out as before. Offline (WANDB_MODE=offline) nobody remembers the earlier part, and
-    what is kept in `RUN/wandb` each time is the whole history: the newest one is to be synchronised.
+    A stage that resumes continues its run there, which accepts only later steps. That suffices, because steps that are
+    trained again after a checkpoint give the same metrics. Offline (WANDB_MODE=offline), each start writes the whole
+    history to a new folder in `RUN/wandb`; synchronise the newest one.
     """
 
     def __init__(self, directory: Path, config: Json) -> None:
@@ -121,7 +121,7 @@ class WeightsAndBiases(AbstractTracker):
                 resume="allow",
                 dir=str(self._directory),
                 config=self._config,
-                settings=self._package.Settings(console="off"),  # our progress bars are no log
+                settings=self._package.Settings(console="off"),  # keeps our progress bars out of the log
             )
         except self._package.Error as error:
             raise ConfigError(f"track: wandb: {error}; run `wandb login`, or set WANDB_MODE=offline") from None
@@ -146,12 +146,12 @@ TRACKERS: dict[str, Callable[[Path, Json], AbstractTracker]] = {
     "tensorboard": TensorBoard,
     "wandb": WeightsAndBiases,
 }
-"""Ways to watch a run directory, which was made with this configuration."""
+"""Constructors by name. Each takes a run directory and its configuration."""
 
 
 @contextlib.contextmanager
 def open_tracker(name: str, directory: Path, config: Json) -> Iterator[AbstractTracker]:
-    """A tracker by name for a run directory, closed at the end; refused at once where its package is missing."""
+    """Open a tracker by name and close it at the end. Raises `ConfigError` if its package is not installed."""
     require(name in TRACKERS, f"track must be one of {', '.join(TRACKERS)}, not {name!r}")
     tracker = TRACKERS[name](directory, config)
     try:
@@ -161,12 +161,12 @@ def open_tracker(name: str, directory: Path, config: Json) -> Iterator[AbstractT
 
 
 def _parsed(row: Json) -> tuple[int, dict[str, np.ndarray]]:
-    """A row of a metrics file as `log` takes it."""
+    """The step and the metrics of a row of a metrics file, as the arguments of `log`."""
     return row["step"], {name: np.asarray(values) for name, values in row.items() if name != "step"}
 
 
 def _series(metrics: Mapping[str, Num[np.ndarray, " seed"]]) -> dict[str, dict[str, float]]:
-    """The finite values of the mean over seeds, and of each seed, by metric."""
+    """The series `mean` and `seed_N`, each with its finite values by metric."""
     named = {name.replace(" ", "_"): np.asarray(values, float) for name, values in metrics.items()}
     finite = {name: values[np.isfinite(values)] for name, values in named.items()}
     series = {"mean": {name: float(values.mean()) for name, values in finite.items() if values.size}}
@@ -178,7 +178,7 @@ def _series(metrics: Mapping[str, Num[np.ndarray, " seed"]]) -> dict[str, dict[s
 
 
 def _identity(path: Path) -> str:
-    """The name by which a run directory is known elsewhere, made up when it is first asked for."""
+    """The random identifier of a run directory, created at the first call and stored in `path`."""
     if not path.exists():
         write_bytes(path, secrets.token_hex(4).encode())
     return path.read_text()

@@ -1,4 +1,4 @@
-"""A place for jobs, and what was told of them."""
+"""A site that records what jobs report."""
 
 import io
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from cooptions.campaigns.live import Watch
 
 @pytest.fixture
 def site(tmp_path):
-    """A site that remembers what was kept (`made`) and said (`told`)."""
+    """A site that records finished blocks (`made`) and messages (`told`)."""
     made, told = [], io.StringIO()
     console = Console(width=200, file=told)
     watch = Watch({}, (), console, tmp_path / "logs")

@@ -1,4 +1,4 @@
-"""Blocks to do jobs for."""
+"""Blocks for the tests of executors."""
 
 from cooptions.campaigns.rows import Block, Row
 

@@ -1,4 +1,4 @@
-"""What every executor does alike: who waits for whom, what failed, what is kept."""
+"""The common behaviour of all executors: dependencies, failures, and results."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ def test_every_executor_is_tested():
 
 
 @pytest.mark.parametrize("name", MAKE)
-def test_who_waits_what_fails_and_what_is_kept(name, site, tmp_path):
+def test_dependencies_failures_and_results(name, site, tmp_path):
     todo = [
         Job("discover", works.fails_for_the_first, blocks("iql+hit")),
         Job("learn", works.leaves_its_name, blocks("iql+hit", "iql", "iql+kron"), frozenset(["discover"])),

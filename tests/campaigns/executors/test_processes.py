@@ -1,4 +1,4 @@
-"""Several processes: how they fail and are stopped. Each takes seconds to begin."""
+"""The processes executor: failures and signals. Each process takes seconds to start."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from cooptions.campaigns.jobs import Job
 from cooptions.errors import ConfigError, Interrupted
 
 
-def test_a_process_that_dies_fails_for_its_blocks_alone(site, tmp_path):
+def test_a_process_that_dies_fails_only_its_blocks(site, tmp_path):
     todo = [Job("dies", works.dies, blocks("iql+hit")), Job("lives", works.leaves_its_name, blocks("iql"))]
     failures = Processes(site.site, 2).run(todo)
     (reason,) = failures.values()
@@ -26,7 +26,7 @@ def test_a_process_that_dies_fails_for_its_blocks_alone(site, tmp_path):
     assert "failed: dies" in site.told()
 
 
-def test_a_stop_is_passed_on_and_nothing_else_begins(site, tmp_path):
+def test_a_signal_is_forwarded_and_no_job_starts_afterwards(site, tmp_path):
     todo = [
         Job("soon", works.stops_everything, blocks("iql+hit")),
         Job("late", works.stops_late, blocks("iql+kron")),
@@ -73,6 +73,6 @@ def test_a_killed_parent_leaves_no_process_behind(tmp_path):
     assert works.until(lambda: not works.lives(child), seconds=10)
 
 
-def test_none_at_once_is_refused(site):
+def test_zero_processes_are_refused(site):
     with pytest.raises(ConfigError, match="beside must be at least 1, not 0"):
         Processes(site.site, 0)

@@ -1,4 +1,4 @@
-"""Ray: a cluster of two nodes on this machine, one of which is killed while it learns."""
+"""The Ray executor: a cluster of two nodes on this machine, one of which is killed during training."""
 
 import os
 import threading
@@ -22,7 +22,7 @@ from cooptions.errors import ConfigError
 pytest.importorskip("ray")
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:os.fork:RuntimeWarning",  # JAX's, of Ray's daemons: they use none of it
+    "ignore:os.fork:RuntimeWarning",  # a warning of JAX about Ray's daemons, which do not use JAX
     "ignore::ResourceWarning",
     "ignore::FutureWarning",
 )
@@ -33,7 +33,7 @@ SEEDS = range(3)
 
 @pytest.fixture
 def compiled_once(tmp_path, monkeypatch):
-    """What one process compiles the others read."""
+    """Share compiled programs between processes."""
     settings = {
         "jax_compilation_cache_dir": str(tmp_path / "compiled"),
         "jax_persistent_cache_min_compile_time_secs": 0.0,
@@ -50,7 +50,7 @@ def compiled_once(tmp_path, monkeypatch):
 
 @pytest.fixture
 def cluster(compiled_once, monkeypatch):
-    """A head without cores, and two nodes of one core."""
+    """A cluster with a head node without cores and two nodes with one core each."""
     import ray
     from ray.cluster_utils import Cluster
 
@@ -74,13 +74,13 @@ def _results(site, folder):
 
 
 def _begun(runs):
-    """Where each attempt to learn began: seed, update, node, checkpoints."""
+    """The start of each attempt to learn: seed, update, node, checkpoints."""
     lines = (runs / "begun").read_text().splitlines() if (runs / "begun").exists() else []
     return [(int(seed), int(row), node, Path(path)) for seed, row, node, path in map(str.split, lines)]
 
 
 def _kill_one(cluster, nodes, runs):
-    """Kill a node whose job has kept a checkpoint, and has some way to go: 10 of 20 updates."""
+    """Kill a node whose job has a checkpoint and is at about half of its 20 updates."""
     by_id = {node.node_id: node for node in nodes}
 
     def ripe():
@@ -93,7 +93,7 @@ def _kill_one(cluster, nodes, runs):
         cluster.remove_node(by_id[node], allow_graceful=False)
 
 
-def test_a_node_that_dies_costs_only_its_chunk(cluster, site, tmp_path):
+def test_a_dead_node_loses_only_its_chunk(cluster, site, tmp_path):
     inline = site.site.__class__(tmp_path / "inline", site.site.console, site.site.keep, site.site.watch)
     assert Inline(inline).run(_jobs(learn_blocks)) == {}
     killer = threading.Thread(target=_kill_one, args=(*cluster, tmp_path))
@@ -104,9 +104,9 @@ def test_a_node_that_dies_costs_only_its_chunk(cluster, site, tmp_path):
     begun = _begun(tmp_path)
     again = [each[:2] for each in begun if [other[0] for other in begun].count(each[0]) > 1]
     assert len({node for _, _, node, _ in begun}) == 2
-    assert len(again) == 2  # one job was begun again, all others once
+    assert len(again) == 2  # one job was restarted, all others ran once
     assert again[0][1] == 0
-    assert again[1][1] >= 1  # where its last checkpoint was
+    assert again[1][1] >= 1  # it resumed from its last checkpoint
     collect(ROW, 1.0, inline.runs, tmp_path / "expected")
     expected = {result.metric: result for result in read_results(tmp_path / "expected")}
     found = _results(site, tmp_path / "found")

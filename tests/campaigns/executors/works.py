@@ -1,4 +1,4 @@
-"""What workers do in tests: they are elsewhere, and import it from here."""
+"""The work functions of tests, which workers in other processes import."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from cooptions.training.loop import MetricsFile, StopSignals, train
 
 
 def leaves_its_name(blocks, runs, progress):
-    alone = os.getsid(0) == os.getpid()  # a Ctrl-C in the terminal does not reach it
+    alone = os.getsid(0) == os.getpid()  # Ctrl-C in the terminal does not reach the process
     progress.console.print(f"made {len(blocks)}{', in a session of its own' if alone else ''}")
     for block in blocks:
         with (runs / block.row.method).open("a") as file:
@@ -36,14 +36,14 @@ def dies(blocks, runs, progress):
 
 
 def holds_on(blocks, runs, progress):
-    """Tells who it is, and stays for a minute."""
+    """Writes its process id and sleeps for a minute."""
     (runs / "pid").write_text(str(os.getpid()))
     time.sleep(60)
     return {}
 
 
 def stops_everything(blocks, runs, progress):
-    """Asks the process that began it to stop, and is asked in turn."""
+    """Sends SIGINT to the parent process, which then stops this one."""
     with StopSignals() as stop:
         (runs / "pid").write_text(str(os.getpid()))
         until((runs / "waits").exists)
@@ -53,7 +53,7 @@ def stops_everything(blocks, runs, progress):
 
 
 def stops_late(blocks, runs, progress):
-    """Once the other is over, and a third might have begun."""
+    """Stops only a second after the other job has ended, when a third one could have started."""
     with StopSignals() as stop:
         until((runs / "pid").exists)
         (runs / "waits").touch()
@@ -71,7 +71,7 @@ def lives(pid):
 
 
 def until(happens, seconds=60):
-    """What happens, once it does; what it is at the end if it does not."""
+    """Poll a function until its result is true or the time is over, and return the result."""
     end = time.monotonic() + seconds
     while not (happened := happens()) and time.monotonic() < end:
         time.sleep(0.1)
@@ -79,7 +79,7 @@ def until(happens, seconds=60):
 
 
 def learns_with_checkpoints(blocks, runs, progress):
-    """Learning that keeps every checkpoint and takes its time, and says where it begins."""
+    """Slow training that keeps every checkpoint and records where it starts."""
     import ray
 
     train.__kwdefaults__["checkpoint_seconds"] = 0.0

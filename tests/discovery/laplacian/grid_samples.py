@@ -29,7 +29,7 @@ class Sample:
 
     @property
     def spreads(self) -> tuple[np.ndarray, np.ndarray]:
-        """Before and after each transition, as counted: integers."""
+        """The spreads before and after each transition, as integers."""
         values = spread(self.cells)
         return values[:-1].reshape(-1, 2), values[1:].reshape(-1, 2)
 
@@ -56,7 +56,7 @@ def standardised(before: np.ndarray, after: np.ndarray) -> Pairs:
 
 
 def cosines(laplacian: AbstractLaplacian, solution: object, before: np.ndarray, after: np.ndarray) -> np.ndarray:
-    """Of each estimated eigenfunction with the exact eigenspace of its cluster, counted from the same data."""
+    """The cosines of each estimated eigenfunction with the exact eigenspace of its cluster in the same data."""
     operator = counted_lumped(before, after)
     k = laplacian.num_eigenfunctions
     exact = operator.spectrum(min(k + 6, len(operator.tuples) - 1))

@@ -14,11 +14,11 @@ def test_a_constraint_moves_only_the_later_function() -> None:
     of_2_with_1 = jax.grad(lambda values: constraint_errors(values)[2, 1])(values)
     assert np.any(of_2_with_1[:, 2] != 0)
     np.testing.assert_array_equal(of_2_with_1[:, :2], 0)
-    np.testing.assert_array_equal(constraint_errors(values)[0, 1:], 0)  # <u_0, u_1> is asked of u_1 alone
+    np.testing.assert_array_equal(constraint_errors(values)[0, 1:], 0)  # <u_0, u_1> constrains only u_1
 
 
 def test_the_barrier_term_is_unbiased() -> None:
-    """The mean over many small batches is the square of the expected error, not that plus the batch's variance."""
+    """The mean over many small batches is the square of the expected error, without the variance of a batch."""
     state = jax.jit(SMALL.init)(Pairs(jnp.zeros((1, 2)), jnp.zeros((1, 2))), key=jax.random.key(0))
     z = jax.random.normal(jax.random.key(1), (20_000, 2, 4, 2))
     duals, one = jnp.zeros((4, 4)), jnp.float32(1.0)

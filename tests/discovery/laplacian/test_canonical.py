@@ -36,7 +36,7 @@ def canonical_values(
 
 
 def worst_agreement(found: np.ndarray) -> np.ndarray:
-    """Between any two data sets, of each function with its namesake: the least cosine, sign included."""
+    """The smallest signed cosine between the same function of any two data sets."""
     return np.min([(a * b).mean(axis=0) for a, b in itertools.combinations(found, 2)], axis=0)
 
 
@@ -52,8 +52,8 @@ def test_fresh_data_gives_the_same_functions_and_signs(basis: Basis) -> None:
         assert np.mean(function * reference) / reference.std() > 0.9
 
 
-def test_no_rotation_of_the_learned_functions_shows() -> None:
-    """Mixing, scaling and shifting the estimator's functions changes nothing; the outcome is standardised."""
+def test_rotations_of_the_learned_functions_change_nothing() -> None:
+    """Mixing, scaling and shifting the estimator's functions changes nothing. The result is standardised."""
     data = standardised(*walk(7, 7, 2, 20_000, seed=0).spreads)
     laplacian = Nystrom(6, num_landmarks=40)
     state = fit_one(laplacian, data)
@@ -97,9 +97,7 @@ def test_distinct_eigenvalues_are_left_alone() -> None:
 
 @pytest.mark.parametrize("basis", BASES)
 @pytest.mark.parametrize("num_features", [1, 2, 3, 8])
-def test_references_are_as_many_as_their_monomials_and_one_where_all_are_together(
-    num_features: int, basis: Basis
-) -> None:
+def test_references_are_1_where_all_are_together(num_features: int, basis: Basis) -> None:
     references = References.of(num_features, basis)
     assert references.combination.shape == (references.rank.size, len(references.exponents))
     np.testing.assert_array_equal(references.exponents[:num_features], np.eye(num_features))

@@ -1,4 +1,4 @@
-"""Every estimator of the registry on a problem that can be counted."""
+"""Every registered estimator on a problem with an exact solution by counting."""
 
 import dataclasses
 import time
@@ -44,7 +44,7 @@ def test_finds_the_exact_eigenspaces_and_eigenvalues(name: str, spreads: tuple[n
     np.testing.assert_allclose(found.covariance, np.eye(4), atol=tolerance)
 
 
-def test_seeds_are_fitted_side_by_side() -> None:
+def test_seeds_can_be_vmapped() -> None:
     samples = [walk(5, 4 + seed, 2, 10_000, seed).spreads for seed in range(2)]
     data = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(standardised(*spreads) for spreads in samples))
     laplacian = Nystrom(num_eigenfunctions=3, num_landmarks=20)
@@ -54,8 +54,8 @@ def test_seeds_are_fitted_side_by_side() -> None:
         np.testing.assert_allclose(row, counted_lumped(*spreads).spectrum(3).eigenvalues, rtol=0.03)
 
 
-def test_a_direction_known_to_rounding_error_alone_is_left_out() -> None:
-    """The third has quotient 0.9, and rounding made it 0.05: it would come out as the slowest of all."""
+def test_directions_of_rounding_errors_are_left_out() -> None:
+    """The third direction has quotient 0.9, but rounding errors give 0.05, which would make it the slowest."""
     found = slowest(jnp.diag(jnp.array([1.0, 0.5, 4e-6])), jnp.diag(jnp.array([0.1, 0.2, 2e-7])), 2)
     np.testing.assert_allclose(found.eigenvalues, [0.1, 0.4], rtol=1e-4)
 
@@ -75,7 +75,7 @@ def test_nystrom_orders_independent_features_by_their_speed(num_features: int) -
 
 
 @pytest.mark.parametrize("name", ["nystrom", "exact"])
-def test_more_eigenfunctions_than_there_are_come_out_as_zero(name: str) -> None:
+def test_missing_eigenfunctions_are_zero(name: str) -> None:
     values = np.random.default_rng(0).integers(3, size=(1000, 2)).astype(float)  # three values: two are not constant
     laplacian = dataclasses.replace(SMALL[name], num_eigenfunctions=4)
     state = fit_one(laplacian, standardised(values[:, :1], values[:, 1:]))
@@ -86,7 +86,7 @@ def test_more_eigenfunctions_than_there_are_come_out_as_zero(name: str) -> None:
     np.testing.assert_allclose(laplacian.eigenvalues(state)[2:], 2.0)
 
 
-def test_exact_says_when_there_are_too_many_values(spreads: tuple[np.ndarray, np.ndarray]) -> None:
+def test_exact_is_nan_for_too_many_values(spreads: tuple[np.ndarray, np.ndarray]) -> None:
     num_values = len(counted_lumped(*spreads).tuples)
     data = standardised(*spreads)
     enough = fit_one(Exact(num_eigenfunctions=2, max_values=num_values), data)

@@ -25,7 +25,7 @@ FREE = np.ones((5, 5), bool)
 
 
 def steps_of(free: np.ndarray) -> Pairs:
-    """Every step of a grid once: the stationary walk over available actions is uniform on them."""
+    """Every step of a grid once, because the stationary walk over available actions is uniform on them."""
     source, target = np.nonzero(grid_transitions(free))
     cells = (grid_cells(free) - 2.0) / 2.0
     return Pairs(jnp.asarray(cells[source], jnp.float32), jnp.asarray(cells[target], jnp.float32))
@@ -50,7 +50,7 @@ def test_products_are_the_joint_walks_eigenfunctions() -> None:
 
 
 def test_each_type_has_its_own_factors() -> None:
-    """An agent that walks along x alone beside one that walks on the plane: products are the joint eigenfunctions."""
+    """One agent moves only along x, the other on the plane. Products are the joint eigenfunctions."""
     laplacian = Kronecker(12, Exact(num_eigenfunctions=4, max_values=25)).for_team(
         Team.of(Grid(5, 5, 2, types="12")), 3
     )

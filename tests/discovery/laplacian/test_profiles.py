@@ -12,7 +12,7 @@ X, Y, PRODUCT = 0, 1, 2  # the first references of two features
 
 
 def functions(z):
-    """Of x with a little of y, of y, and of both."""
+    """Three functions: of x with a small part of y, of y, and of both."""
     return jnp.stack([jnp.tanh(z[0]) + 0.1 * z[0] * z[1] + 0.2 * z[1], z[1], z[0] * z[1]])
 
 
@@ -23,11 +23,11 @@ def found() -> tuple[Profiles, jax.Array]:
     return profiles_of(functions, canonical, REFERENCES, Pairs(z, z)), z
 
 
-def test_references_are_what_this_file_takes_them_for():
+def test_references_are_as_assumed_here():
     assert REFERENCES.names(("x", "y"))[:3] == ("x", "y", "x y")
 
 
-def test_functions_of_one_feature_do_not_see_the_other(found):
+def test_functions_of_one_feature_ignore_the_other(found):
     profiles, _ = found
     assert profiles.feature.tolist() == [0, 1, -1]
     values = [profiles(jnp.array([0.7, y]), functions(jnp.array([0.7, y]))) for y in (-2.0, 0.0, 2.0)]
@@ -43,7 +43,7 @@ def test_they_keep_their_shape_with_zero_mean_and_unit_variance(found):
     assert np.corrcoef(values[:, 0], np.tanh(z[:, 0]))[0, 1] > 0.999
 
 
-def test_beyond_what_was_visited_they_stay_at_its_edge(found):
+def test_profiles_are_constant_beyond_the_visited_range(found):
     profiles, z = found
     edge, beyond = (jnp.array([x, 0.0]) for x in (float(z[:, 0].max()), 100.0))
     assert profiles(beyond, functions(beyond))[0] == pytest.approx(float(profiles(edge, functions(edge))[0]))

@@ -31,7 +31,7 @@ def test_successor_distance_agrees_with_the_power_series():
     np.testing.assert_allclose(distances.successor_distance(chain, GAMMA), expected, atol=1e-9)
 
 
-def test_hitting_every_state_of_its_own_is_the_successor_distance():
+def test_the_hitting_distance_of_states_is_the_successor_distance():
     chain = np.random.default_rng(0).dirichlet(np.ones(6), size=6)
     hitting = distances.hitting_distance(chain, np.arange(6), GAMMA)
     np.testing.assert_allclose(hitting, distances.successor_distance(chain, GAMMA), atol=1e-10)
@@ -128,7 +128,7 @@ def test_ties_are_all_minimisers():
 
 
 def test_the_scalar_successor_distance_does_not_find_the_medians():
-    """In two dimensions it is steep near an agent, so an agent's own cell often wins; per feature it is the median."""
+    """In two dimensions it is steep near an agent, so its own cell is often minimal. Per feature it is the median."""
     rng = np.random.default_rng(7)
     free = np.ones((15, 15), bool)
     chain, cells = walks.grid_transitions(free), walks.grid_cells(free)

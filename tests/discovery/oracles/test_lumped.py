@@ -7,7 +7,7 @@ from cooptions.errors import ConfigError
 
 
 def _by_brute_force(chains: list[np.ndarray], states: list[np.ndarray], has: np.ndarray) -> dict[tuple, float]:
-    """The pair law of spread tuples from the full joint chain, one pair of joint states after the other."""
+    """The pair law of spread tuples, summed over all pairs of joint states of the full joint chain."""
     flow = np.ones((1, 1))
     for chain in chains:
         flow = np.kron(flow, walks.stationary_distribution(chain)[:, None] * chain)
@@ -39,7 +39,7 @@ def test_exact_operators_agree_with_the_joint_chain(height: int, width: int, num
 
 
 def test_heterogeneous_team_agrees_with_the_joint_chain():
-    """The first agent has x alone: it lives on a column."""
+    """The first agent has only x, so it moves in a column."""
     has = np.array([[True, False], [True, True], [True, True]])
     column, grid = np.ones((3, 1), bool), np.ones((3, 2), bool)
     chains = [walks.grid_transitions(free) for free in (column, grid, grid)]
@@ -81,7 +81,7 @@ def test_counting_by_hand():
 
 
 def test_the_first_pair_on_the_square_is_one_cluster_difference_first():
-    """Section 3.2: one axis against the other, then both; but the two eigenvalues differ by a thousandth."""
+    """Section 3.2: the difference of the axes, then their sum. The two eigenvalues differ by only a thousandth."""
     operator = lumped.open_grid_lumped(15, 15, 3)
     found = operator.spectrum(12)
     clusters = spectrum.eigenvalue_clusters(found.eigenvalues)

@@ -36,23 +36,23 @@ def test_walks_of_the_model_are_those_of_the_grid(model):
 
 
 @pytest.mark.parametrize(("step_cost", "gained"), [(0.0, 2.0), (0.5, 1.5), (2.5, 0.0)])
-def test_the_best_team_meets_in_one_step_if_that_pays(model, step_cost, gained):
-    """From two cells apart both step to the middle: one step earns 2, for its cost."""
+def test_the_optimal_team_meets_in_one_step_if_that_is_rewarding(model, step_cost, gained):
+    """From two cells apart, both step to the middle: one step has reward 2 minus its cost."""
     reward = step_rewards(model, -apart(model), step_cost, 0.0)
     best = optimal_values(model, reward, 0.9)
     assert best[apart(model) == 2] == pytest.approx(gained)
     assert best[apart(model) == 0] == pytest.approx(0.0)
 
 
-def test_what_comes_later_counts_less():
-    """From four cells apart it takes two steps to meet, each of which earns 2."""
+def test_later_rewards_are_discounted():
+    """From four cells apart, it takes two steps to meet, each with reward 2."""
     line = joint_model(Grid(height=5, width=1, num_agents=2))
     best = optimal_values(line, step_rewards(line, -apart(line), 0.5, 0.0), 0.8)
     assert best[apart(line) == 4] == pytest.approx(1.5 + 0.8 * 1.5)
     assert best[apart(line) == 3] == pytest.approx(1.5 + 0.8 * 0.5)
 
 
-def test_only_movers_pay_effort_and_only_a_whole_team_ends(model):
+def test_effort_is_for_movers_and_termination_for_whole_teams(model):
     reward = step_rewards(model, -apart(model), 0.5, 0.25)[place(model, 0, 2)]
     assert reward[joint(model, DOWN, 0)] == pytest.approx(1 - 0.5 - 0.25)
     assert reward[joint(model, DOWN, model.terminate)] == pytest.approx(1 - 0.5 - 0.25)
@@ -67,7 +67,7 @@ def test_effort_is_paid_by_each_mover(model):
 
 
 def test_a_policy_is_followed_until_it_ends(model):
-    """The first agent walks to the second, which wants to end all along."""
+    """The first agent walks to the second, which votes to terminate all the time."""
     ahead = model.positions[:, 1, 0] - model.positions[:, 0, 0]
     first = np.select([ahead > 0, ahead < 0], [DOWN, UP], model.terminate)
     policy = np.stack([first, np.full(9, model.terminate)], axis=1)

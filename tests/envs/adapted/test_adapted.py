@@ -1,4 +1,4 @@
-"""Every environment of another library that has a name: what it declares is what it does, and the chain runs on it."""
+"""Every named environment of another library: its declarations are true, and the whole pipeline runs on it."""
 
 import dataclasses
 from dataclasses import replace
@@ -36,7 +36,7 @@ TIME, ENVS = 30, 4
 
 
 def places_of(state, agent_states):
-    """What stands in the cells of the agents, where the wrapped state has a grid: row and column are not mixed up."""
+    """The grid's values at the agents' cells, if the wrapped state has a grid, to detect swapped rows and columns."""
     return state[tuple(agent_states.astype(int)[..., :2].T)]
 
 
@@ -84,7 +84,7 @@ def test_agents_states_are_in_range_and_those_of_the_wrapped_state(played):
         assert np.all(FACTS[family](inner, agent_states[time, runner])), f"step {time}, environment {runner}"
 
 
-def test_standing_still_is_always_available(played):
+def test_the_noop_is_always_available(played):
     _, env, _, _, timestep = played
     assert timestep.action_mask[..., env.noop].all()
     assert len(set(env.action_names)) == env.num_actions
@@ -102,7 +102,7 @@ def test_episodes_end_at_the_time_limit_which_is_not_the_tasks_end(played):
     assert np.isfinite(timestep.score).all()
 
 
-def test_it_is_drawn(played):
+def test_every_environment_is_drawn(played):
     _, env, states, agent_states, _ = played
     images = frames(env, jax.tree.map(lambda leaf: leaf[:8, 0], states))
     moved = np.abs(np.diff(agent_states[:8, 0, :, :2], axis=0)).max(axis=(1, 2)) > 0.2
@@ -116,7 +116,7 @@ def test_it_is_drawn(played):
 GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "environments.md").read_text().splitlines()
 
 
-def test_the_guide_tells_its_features_scores_and_fields(played):
+def test_the_guide_lists_features_scores_and_fields(played):
     family, env, *_ = played
     form = families()[family].form or family
     row = next(line for line in GUIDE if line.startswith(f"| `{form}`"))
@@ -131,8 +131,8 @@ def test_the_guide_tells_its_features_scores_and_fields(played):
 @pytest.mark.parametrize(
     "family", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in ADAPTED]
 )
-def test_the_whole_chain_runs(family, tmp_path):
-    """Walk, discover, train options, learn with them, draw both."""
+def test_the_whole_pipeline_runs(family, tmp_path):
+    """Walk, discover, train options, learn with them, and draw both."""
     env, key = make_env(SMALL[family]), jax.random.key(0)
     network = NetworkConfig(hidden=(8, 8), channels=(4,), kernels=(3,))
     walk = co.walk(env, transitions=400, num_envs=20, key=key)

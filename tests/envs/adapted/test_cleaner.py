@@ -1,4 +1,4 @@
-"""What is added to Jumanji's Cleaner: an action that stands still, pictures for each agent, and the time limit."""
+"""Our additions to Jumanji's Cleaner: an action that stands still, observations per agent, and the time limit."""
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +21,7 @@ def cleaner():
 
 
 def place(env, grid, agents, steps=0):
-    """A state, as `reset` would have made it."""
+    """A state like one of `reset`."""
     grid, agents = jnp.array(grid, jnp.int8), jnp.array(agents, jnp.int32)
     mask = env.env.env._compute_action_mask(grid, agents)
     inner = State(

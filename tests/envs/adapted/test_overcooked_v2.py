@@ -15,7 +15,7 @@ def test_the_name_knows_every_layout():
     assert families()["overcooked_v2"].spelled_out == tuple(f"overcooked_v2-{name}" for name in overcooked_v2_layouts)
 
 
-def test_what_agents_carry():
+def test_inventory_values():
     carried = [0, PLATE, PLATE | COOKED | 3 * ONION, PLATE | COOKED | (ONION + 2 * TOMATO), ONION, TOMATO]
     assert held(jnp.array(carried), 2).tolist() == [0, 1, 2, 2, 3, 4]
 

@@ -29,7 +29,7 @@ def test_a_battle_is_won_by_who_is_left(alive, scores, over):
 
 
 def test_moves_are_those_of_smax():
-    """Its actions are turned by 45 degrees on the way; here is where each of them leads."""
+    """SMAX rotates its actions by 45 degrees. This tests the resulting directions."""
     moves, _ = SMAX()._decode_discrete_actions(jnp.arange(5))
     named = {"stop": (0, 0), "x+1": (1, 0), "x-1": (-1, 0), "y+1": (0, 1), "y-1": (0, -1)}
     assert [tuple(move) for move in jnp.round(moves, 3).astype(int).tolist()] == [named[name] for name in MOVES]

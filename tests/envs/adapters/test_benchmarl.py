@@ -1,4 +1,4 @@
-"""BenchMARL trains on a macro environment, with its masks, through our export to PettingZoo."""
+"""BenchMARL trains on a macro environment with action masks, through our export to PettingZoo."""
 
 import sys
 from pathlib import Path

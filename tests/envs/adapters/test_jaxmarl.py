@@ -1,4 +1,4 @@
-"""JaxMARL environments behind our interface, against themselves."""
+"""Adapted JaxMARL environments, compared with the originals."""
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ def test_rollouts_are_those_of_the_wrapped_environment():
     def step(runners, key):
         action = rollout.uniform_action(runners.timestep.action_mask, key=key)
         outcome, onward = rollout.advance(env, runners, action, key=key)
-        # MPE's dynamics are free of noise, so any key gives the same transition.
+        # MPE's dynamics are deterministic, so any key gives the same transition.
         observations, inner, rewards, dones, _ = jax.vmap(env.env.step_env, in_axes=(None, 0, 0))(
             key, runners.state.inner, {agent: action[:, i] for i, agent in enumerate(env.env.agents)}
         )
@@ -62,7 +62,7 @@ def test_rollouts_are_those_of_the_wrapped_environment():
 
 
 class Corridor(MultiAgentEnv):
-    """Two unlike agents; all that the library can meet: masks, unequal observations and actions, an end."""
+    """Two different agents, with all special cases: masks, different observation and action spaces, termination."""
 
     def __init__(self):
         super().__init__(num_agents=2)
@@ -127,7 +127,7 @@ def test_without_masks_all_of_an_agents_own_actions_are_available():
 
 
 @pytest.mark.parametrize("ends_by_time_limit", [True, False])
-def test_the_field_tells_an_end_from_a_time_limit(ends_by_time_limit):
+def test_a_field_distinguishes_termination_from_a_time_limit(ends_by_time_limit):
     _, timesteps = play(corridor(ends_by_time_limit=ends_by_time_limit))
     assert [bool(timestep.last) for timestep in timesteps] == [False, False, True]
     assert [float(timestep.discount) for timestep in timesteps] == [1, 1, float(ends_by_time_limit)]
@@ -179,7 +179,7 @@ def test_continuous_actions_are_refused():
 
 
 class Torque(MultiAgentEnv):
-    """An environment as MABrax has them: it must not even be traced."""
+    """An environment with continuous actions like MABrax, which must not be traced."""
 
     def __init__(self):
         super().__init__(num_agents=2)
@@ -202,7 +202,7 @@ def test_actions_have_names():
 
 
 def test_some_ends_may_be_time_limits():
-    """`timed_out` is asked of the final state, and of no other."""
+    """`timed_out` is evaluated at the final state."""
     _, timesteps = play(corridor(timed_out=lambda state: state.step >= 1))
     assert [float(timestep.discount) for timestep in timesteps] == [1, 1, 1]
     _, timesteps = play(corridor(timed_out=lambda state: state.step < 2))
@@ -210,7 +210,7 @@ def test_some_ends_may_be_time_limits():
 
 
 class Hinting(Corridor):
-    """Gives hints for learning, as JaxMARL's Overcooked does."""
+    """Returns shaped rewards, like JaxMARL's Overcooked."""
 
     def step_env(self, key, state, actions):
         *rest, _ = super().step_env(key, state, actions)
@@ -218,7 +218,7 @@ class Hinting(Corridor):
 
 
 @pytest.mark.parametrize(("horizon", "hint"), [(0, 0.0), (100, 3.0)])
-def test_hints_for_learning_are_the_teams(horizon, hint):
+def test_shaped_rewards_are_the_teams(horizon, hint):
     time = {"features": (Feature.coordinate("time", 3),), "factorise": lambda state: jnp.full((2, 1), state.step)}
     env = FromJaxMARL(Hinting(), **time, shaping_horizon=horizon)
     assert env.shaping_horizon == horizon
@@ -241,7 +241,7 @@ CELLS = Feature.coordinate("row", 2), Feature.coordinate("column", 3)
         ({"landmarks": lambda state: jnp.zeros((4, 1))}, r"landmarks: returns shape \(4, 1\)"),
     ],
 )
-def test_what_frames_show_is_checked(fields, message):
+def test_arguments_for_pictures_are_checked(fields, message):
     place = {"features": CELLS, "factorise": lambda state: jnp.zeros((2, 2))}
     if message is None:
         FromJaxMARL(Corridor(), **place, **fields)

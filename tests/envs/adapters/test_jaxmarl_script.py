@@ -1,4 +1,4 @@
-"""The command that runs JaxMARL's scripts on our tasks, with a made-up script, and what it tells beside."""
+"""The command that runs JaxMARL's scripts on our tasks, with an invented script, and its report."""
 
 import json
 import sys
@@ -44,7 +44,7 @@ def test_a_script_is_given_the_task_and_its_log_is_kept(tmp_path):
     assert (jaxmarl.make, sys.argv, sys.modules.get("wandb")) == before
 
 
-def test_what_goes_wrong_is_said_in_one_line(tmp_path):
+def test_errors_are_one_line(tmp_path):
     with pytest.raises(ConfigError, match=r"missing.py is missing; clone"):
         run(Grid(3, 3, 2), tmp_path / "missing.py", [], tmp_path / "log.jsonl")
     with pytest.raises(ConfigError, match="logged no returns"):
@@ -57,8 +57,8 @@ def test_a_task_is_a_scenario_or_an_attribute():
     assert find_task("grid-15x15-3p") == find_task("cooptions.envs.grid:Grid") == Grid()
 
 
-def test_random_play_earns_what_it_should():
-    """Two agents on two cells: wherever they start, they are together after a step in half of the cases."""
+def test_random_play_has_its_expected_return():
+    """Two agents on two cells: from any start, they are together after a step with probability one half."""
     env = Grid(1, 2, 2, task="meet", time_limit=1)
     assert random_returns(env, 4096, jax.random.key(0)).mean() == pytest.approx(0.5, abs=0.03)
 

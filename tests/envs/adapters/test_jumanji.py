@@ -1,4 +1,4 @@
-"""Jumanji environments behind our interface, against themselves."""
+"""Adapted Jumanji environments, compared with the originals."""
 
 import jax
 import jax.numpy as jnp
@@ -70,12 +70,12 @@ def test_rollouts_are_those_of_the_wrapped_environment():
     equal, timestep, features, step_count = walk(jax.random.key(0))
     assert equal.all()
     assert timestep.last.any()
-    assert (timestep.discount[timestep.last] == 0).all()  # Jumanji calls the warehouse's time limit an end
+    assert (timestep.discount[timestep.last] == 0).all()  # Jumanji reports the warehouse's time limit as a termination
     assert (step_count[timestep.last] == 0).all()
     sizes = [feature.size for feature in env.features]
     assert ((features >= 0) & (features < jnp.array(sizes))).all()
     seen = [len(np.unique(features[..., column])) for column in range(4)]
-    assert seen == sizes  # every value of every feature is met: none is mislabelled
+    assert seen == sizes  # every value of every feature occurs, so none is mislabelled
 
 
 def test_a_truncation_keeps_its_discount_and_rewards_are_pooled():
@@ -101,7 +101,7 @@ def test_a_truncation_keeps_its_discount_and_rewards_are_pooled():
 
 
 def play_noops(env):
-    """The time steps of two steps in which nobody does anything."""
+    """The time steps of two no-op steps."""
 
     def step(state, _):
         return env.step(state, jnp.zeros(2, int), jax.random.key(0))
@@ -110,7 +110,7 @@ def play_noops(env):
 
 
 class Paying(LevelBasedForaging):
-    """Foraging where nobody moves, that pays each agent its number and ends for the first agent alone."""
+    """Foraging without moves, with each agent's number as its reward, which ends only for the first agent."""
 
     def step(self, state, action):
         state = state.replace(step_count=state.step_count + 1)

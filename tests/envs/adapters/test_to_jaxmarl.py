@@ -1,4 +1,4 @@
-"""Our environments in the hands of JaxMARL's own wrappers, which its baseline scripts are built on."""
+"""Exported environments in JaxMARL's own wrappers, which its baseline scripts use."""
 
 import importlib.util
 import sys
@@ -17,9 +17,7 @@ from cooptions.envs.scenarios import make_env
 from cooptions.options.handmade import handmade_options
 from cooptions.options.macro import MacroEnv
 
-if (
-    importlib.util.find_spec("six") is None
-):  # gymnax 1.0.1, which JaxMARL's wrappers import, needs it and does not say so
+if importlib.util.find_spec("six") is None:  # an undeclared dependency of gymnax 1.0.1, which JaxMARL's wrappers import
     for name in ("six", "six.moves", "six.moves.urllib"):
         sys.modules[name] = ModuleType(name)
     sys.modules["six.moves.urllib.request"] = urllib.request
@@ -37,14 +35,14 @@ def env():
 
 @pytest.fixture(scope="module")
 def walk(env):
-    """A random walk of many environments in JaxMARL's manager: what was available, done, and given, [time, env]."""
+    """A random walk of many environments in JaxMARL's manager: masks, actions and step results, [time, env]."""
     manager = CTRolloutManager(LogWrapper(ToJaxMARL(env)), batch_size=NUM_ENVS)
 
     def step(state, key):
         available = manager.get_valid_actions(state.env_state)
         table = jnp.stack([available[agent] for agent in manager.agents], axis=1)
         action = uniform_action(table, key=key)
-        agree = (action[:, :1] >= 6) & jax.random.bernoulli(key, shape=(NUM_ENVS, 1))  # else they seldom would
+        agree = (action[:, :1] >= 6) & jax.random.bernoulli(key, shape=(NUM_ENVS, 1))  # otherwise they rarely would
         action = jnp.where(agree, action[:, :1], action)
         actions = {agent: action[:, i] for i, agent in enumerate(manager.agents)}
         observations, state, rewards, dones, info = manager.batch_step(key, state, actions)
@@ -78,7 +76,7 @@ def test_the_manager_is_given_the_masks_of_the_environment(walk):
     assert not available[..., :6].all()
 
 
-def test_info_tells_of_options(walk):
+def test_info_has_the_options(walk):
     _, action, _, _, dones, info = walk
     assert {value.shape for value in info.values()} == {(NUM_STEPS, NUM_ENVS, 2)}
     together = (action[..., 0] == action[..., 1]) & (action[..., 0] >= 6)
@@ -100,7 +98,7 @@ def test_episodes_start_again_and_are_counted(walk):
     assert (last == dones["agent_1"]).all()
     assert last.sum() >= NUM_ENVS * (NUM_STEPS // TIME_LIMIT)
     assert info["returned_episode_lengths"][last].max() == TIME_LIMIT
-    # JaxMARL cannot say what ended an episode; `discount` can.
+    # JaxMARL does not report what ended an episode; `discount` does.
     eaten = info["percent_eaten"][..., 0] == 100
     assert (info["discount"][..., 0] == ~eaten).all()
     np.testing.assert_allclose(
@@ -115,7 +113,7 @@ def test_the_reward_is_the_teams(walk):
     assert (rewards["__all__"] == rewards["agent_0"]).all()
 
 
-def test_what_an_agent_is_given_is_what_the_environment_gives():
+def test_agents_get_the_environments_observations():
     grid = Grid(5, 5, 2)
     env = MacroEnv(grid, handmade_options(grid))
     exported = ToJaxMARL(env)
@@ -123,7 +121,7 @@ def test_what_an_agent_is_given_is_what_the_environment_gives():
     @jax.jit
     def step(key):
         _, exported_state = exported.reset(key)
-        actions = {"agent_0": jnp.int32(7), "agent_1": jnp.array([7])}  # ippo_rnn leaves an axis
+        actions = {"agent_0": jnp.int32(7), "agent_1": jnp.array([7])}  # ippo_rnn leaves an additional axis
         observations, exported_state, _, _, info = exported.step_env(key, exported_state, actions)
         state, _ = env.reset(key)
         _, timestep = env.step(state, jnp.array([7, 7]), key)
@@ -135,7 +133,7 @@ def test_what_an_agent_is_given_is_what_the_environment_gives():
     assert info["option"].tolist() == timestep.macro.active.tolist()
 
 
-def test_environments_without_options_say_nothing_of_them():
+def test_environments_without_options_have_no_option_entries():
     exported = ToJaxMARL(make_env("overcooked-cramped_room,shaping_horizon=9"))
     _, state = jax.eval_shape(exported.reset, jax.random.key(0))
     actions = dict.fromkeys(exported.agents, jax.ShapeDtypeStruct((), jnp.int32))

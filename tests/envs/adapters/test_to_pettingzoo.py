@@ -1,4 +1,4 @@
-"""Our environments in the hands of PettingZoo's own tests, and against themselves."""
+"""Exported environments in PettingZoo's own tests, and compared with the originals."""
 
 import sys
 
@@ -62,7 +62,7 @@ def test_pettingzoos_seed_test_passes(env):
     parallel_seed_test(lambda: co.to_pettingzoo(env), num_cycles=50)
 
 
-def test_what_is_shown_lies_in_the_spaces(env):
+def test_observations_are_in_their_spaces(env):
     exported = co.to_pettingzoo(env)
     observations, infos = exported.reset(seed=1)
     for number, agent in enumerate(exported.agents):
@@ -77,7 +77,7 @@ def test_what_is_shown_lies_in_the_spaces(env):
             assert exported.action_space(agent) == spaces.Discrete(env.num_actions)
             assert infos[agent]["action_mask"].dtype == np.int8
         observations, *_, infos = exported.step(drawn(exported, infos))
-        observations["agent_0"][:] = 0  # learners may write into what is theirs
+        observations["agent_0"][:] = 0  # learners may write to their observations
         assert observations["agent_1"].flags.writeable
 
 
@@ -105,7 +105,7 @@ def test_steps_are_those_of_the_environment(task):
 
 
 def test_every_step_has_a_key_of_its_own():
-    """Options that err at random: where agents go is decided by the key of each step."""
+    """With options that act at random, each step's key determines where agents go."""
     env = Grid(9, 9, 2, time_limit=20)
     task = MacroEnv(env, handmade_options(env, max_steps=20, epsilon=0.9))
     exported = co.to_pettingzoo(task)
@@ -129,7 +129,7 @@ def test_info_has_the_entries_of_jaxmarls_export(env):
     assert set(infos["agent_0"]) == {*info, "action_mask"}
 
 
-def test_an_end_by_the_task_is_a_termination_and_one_by_time_a_truncation():
+def test_task_ends_are_terminations_and_time_limits_truncations():
     exported = co.to_pettingzoo(Grid(1, 2, 2, task="meet", time_limit=3))
     ends = set()
     for seed in range(8):
@@ -182,7 +182,7 @@ def test_pictures_are_those_of_the_environment_inside(task):
     np.testing.assert_array_equal(picture(whole, exported._state), image)
 
 
-def test_masks_are_in_observations_where_asked(task):
+def test_masks_are_in_observations_on_request(task):
     exported = co.to_pettingzoo(task, masks="observations")
     observations, infos = exported.reset(seed=0)
     assert exported.observation_space("agent_0").contains(observations["agent_0"])

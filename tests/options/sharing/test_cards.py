@@ -1,4 +1,4 @@
-"""The card of an option set: a page that is true, and pictures that belong to it."""
+"""The card of an option set: true statements, and matching pictures."""
 
 import io
 import re
@@ -50,7 +50,7 @@ def test_every_option_has_a_picture_of_what_it_climbs_and_does(tiny_env, tiny_se
         assert image[..., :3].std() > 0.05  # not blank
 
 
-def test_maps_are_of_the_options_own_eigenfunction_and_sign(tiny_env, tiny_set, tiny_starts, monkeypatch):
+def test_maps_show_the_options_eigenfunction_and_sign(tiny_env, tiny_set, tiny_starts, monkeypatch):
     calls = []
 
     def record(env, values, panel, *, others, titles):
@@ -66,7 +66,7 @@ def test_maps_are_of_the_options_own_eigenfunction_and_sign(tiny_env, tiny_set, 
         assert np.allclose(up[0], -down[0])
     starts = jax.vmap(tiny_env.agent_states)(tiny_starts.state)
     for _, panel, others, _ in calls:
-        assert np.array_equal(panel.agent_states[0, 1:], others)  # the roll-out starts where the map was made
+        assert np.array_equal(panel.agent_states[0, 1:], others)  # the roll-out starts from the state of the map
         assert any(np.array_equal(panel.agent_states[0], joint) for joint in starts)
         apart = np.abs(np.diff(panel.agent_states[-1], axis=0))[0]
         assert np.allclose(panel.z, apart)
@@ -85,7 +85,7 @@ def test_maps_are_left_out_where_there_is_no_plane_or_no_eigenfunction(tiny_env,
     assert len(card_pictures(tiny_env, tiny_set, tiny_starts, key=KEY)) == 4
 
 
-def test_a_stranger_finds_everything_on_the_card(tiny_env, tiny_reports):
+def test_the_card_is_complete(tiny_env, tiny_reports):
     page = card_markdown(tiny_env, tiny_reports, MADE, pictures={"e1-plus.png"}, scenario="grid-5x5-2p")
     assert page.startswith("---\nlibrary_name: cooptions\nlicense: mit\ntags:\n")
     assert "\n---\n\n# 4 joint options for grid-5x5-2p\n" in page
@@ -97,7 +97,7 @@ def test_a_stranger_finds_everything_on_the_card(tiny_env, tiny_reports):
     assert re.findall(r"!\[.*?\]\((.*?)\)", page) == ["cards/e1-plus.png"]
 
 
-def test_the_card_tells_the_rules_that_apply():
+def test_the_card_lists_the_rules_in_effect():
     page = card_markdown(make_env("lbf-3s-8x8-2p-2f"), (), MADE)
     assert "\nIts rules: sight 3, reach corner, coop all, knows_place False, flag sees.\n" in page
     assert "Its rules" not in card_markdown(make_env("grid-5x5-2p"), (), MADE)
@@ -126,7 +126,7 @@ def test_the_code_on_the_card_runs(scenario, tmp_path, tiny_env, tiny_set, tiny_
     assert names["task"].options.options == load_option_set(path, tiny_env).options
 
 
-def test_a_card_says_from_where_it_is_loaded_now():
+def test_a_card_names_its_current_location():
     page = 'license: none\n    load("path/to/this/directory")\n'
     moved = addressed(f"---\nlibrary_name: cooptions\nlicense: mit\n---\n{page}", "hf://a/b", "cc-by-4.0")
     assert moved == '---\nlibrary_name: cooptions\nlicense: cc-by-4.0\n---\nlicense: none\n    load("hf://a/b")\n'

@@ -1,4 +1,4 @@
-"""Option sets on a model hub: what is pushed comes back to the bit, and nothing else is taken from anyone."""
+"""Option sets on a model hub: downloads equal uploads bit by bit, and anything else is refused."""
 
 import json
 import shutil
@@ -36,7 +36,7 @@ def files(tiny_env, tiny_set, tiny_reports):
 
 @pytest.fixture
 def shared(hub, files):
-    """The repository of a set that someone else has uploaded."""
+    """The repository of a set that another user has uploaded."""
     return hub.add("someone/options", {**files, "manifest.json": format_manifest(files, FORMAT)})
 
 
@@ -47,8 +47,8 @@ def cache(tmp_path, monkeypatch):
 
 
 def refused(env, name=NAME):
-    """The one line with which a set is refused, within a second."""
-    begun = time.process_time()  # of this process alone, and the hub is in it: a busy machine is no fault of ours
+    """The one-line error with which a set is refused within a second."""
+    begun = time.process_time()  # processor time, including the hub's: independent of the machine's load
     with pytest.raises(ArtifactError) as caught:
         load_option_set(name, env)
     assert time.process_time() - begun < 1
@@ -62,7 +62,7 @@ def downloads(hub):
     return [line for line in hub.asked if "/resolve/" in line]
 
 
-def test_what_is_pushed_comes_back_to_the_bit(hub, tiny_env, tiny_set):
+def test_downloads_equal_uploads_bit_by_bit(hub, tiny_env, tiny_set):
     pushed = tiny_set.push(NAME, tiny_env, scenario="grid-5x5-2p")
     again = load_option_set(NAME, tiny_env)
     assert eqx.tree_equal(again, tiny_set)
@@ -75,7 +75,7 @@ def test_what_is_pushed_comes_back_to_the_bit(hub, tiny_env, tiny_set):
     }
 
 
-def test_the_card_is_what_a_hub_wants(hub, tiny_env, tiny_set):
+def test_the_card_has_the_hubs_header(hub, tiny_env, tiny_set):
     tiny_set.push(NAME, tiny_env, scenario="grid-5x5-2p", license="cc-by-4.0", private=True)
     repository = hub.repositories["someone/options"]
     _, head, page = repository.files["README.md"].decode().split("---\n", 2)
@@ -87,7 +87,7 @@ def test_the_card_is_what_a_hub_wants(hub, tiny_env, tiny_set):
     assert repository.private
 
 
-def test_a_second_push_leaves_nothing_of_the_first(hub, shared, tiny_env, make_set):
+def test_a_second_push_replaces_the_first(hub, shared, tiny_env, make_set):
     first = NAME + "@" + shared.head
     other = make_set(seed=1)
     files = option_set_files(other, tiny_env, (), provenance={})
@@ -97,7 +97,7 @@ def test_a_second_push_leaves_nothing_of_the_first(hub, shared, tiny_env, make_s
     assert not eqx.tree_equal(load_option_set(first, tiny_env), other), "an earlier commit stays as it was"
 
 
-def test_a_push_that_changes_nothing_is_none(hub, shared, files):
+def test_a_push_without_changes_makes_no_commit(hub, shared, files):
     before = shared.head
     OPTION_SETS.push(NAME, files)
     assert shared.files == shared.commits[before]
@@ -112,7 +112,7 @@ def test_a_push_that_changes_nothing_is_none(hub, shared, files):
         ({"README.md": b"# mine"}, ""),
     ],
 )
-def test_only_a_repository_of_the_same_kind_is_pushed_to(there, reason, hub, files):
+def test_repositories_of_another_kind_are_not_overwritten(there, reason, hub, files):
     repository = hub.add("someone/options", there)
     if reason:
         with pytest.raises(ArtifactError, match=reason):
@@ -149,7 +149,7 @@ def test_a_hub_that_fails_is_one_line(quirk, reason, hub, files):
     assert str(caught.value).isprintable()
 
 
-def test_what_could_not_be_loaded_is_not_pushed(hub, tiny_env, tiny_set):
+def test_sets_that_could_not_be_loaded_are_not_pushed(hub, tiny_env, tiny_set):
     bad = eqx.tree_at(lambda options: options.network.head.biases[0], tiny_set, replace_fn=lambda leaf: leaf / 0)
     with pytest.raises(ArtifactError, match="not finite"):
         bad.push(NAME, tiny_env)
@@ -160,7 +160,7 @@ def test_what_could_not_be_loaded_is_not_pushed(hub, tiny_env, tiny_set):
 
 def test_names():
     assert HubName.parse("hf://a/b") == HubName("a/b", "main")
-    assert HubName.parse("hf:/a/b@v1.0") == HubName("a/b", "v1.0")  # as a Path has it
+    assert HubName.parse("hf:/a/b@v1.0") == HubName("a/b", "v1.0")  # as a Path prints it
     assert str(HubName.parse("hf://a/b@pull/3")) == "hf://a/b@pull/3"
     assert is_hub_name("hf://a/b")
     assert not is_hub_name("runs/hf")
@@ -169,7 +169,7 @@ def test_names():
             HubName.parse(wrong)
 
 
-def test_it_is_used_wherever_the_path_of_a_set_is(hub, shared, tiny_env, tiny_set):
+def test_hub_names_work_like_paths(hub, shared, tiny_env, tiny_set):
     assert eqx.tree_equal(given_options(NAME, tiny_env), tiny_set)
     assert MacroConfig(option_set=NAME).files == ()
     stored = {"scenario": "hf://a/b", "learning": {"macro": {"option_set": NAME}}}
@@ -177,7 +177,7 @@ def test_it_is_used_wherever_the_path_of_a_set_is(hub, shared, tiny_env, tiny_se
 
 
 def test_the_playground_opens_a_set_of_a_hub(hub, shared, tiny_set):
-    (subject,) = Library.of([Path(NAME)], scenario="grid-5x5-2p").subjects  # a path has lost a slash
+    (subject,) = Library.of([Path(NAME)], scenario="grid-5x5-2p").subjects  # a Path drops a slash
     assert subject.describe()["name"] == "options"
     assert eqx.tree_equal(subject.open().options, tiny_set)
     with pytest.raises(ConfigError, match="say which scenario its options are played in"):
@@ -218,14 +218,14 @@ def test_the_cache_of_one_hub_is_not_that_of_another(hub, shared, cache, tiny_en
     assert "cannot be reached" in refused(tiny_env, f"{NAME}@{shared.head}")
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(hub, shared, tmp_path, tiny_env, tiny_set, monkeypatch):
+def test_an_unwritable_cache_is_skipped(hub, shared, tmp_path, tiny_env, tiny_set, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("COOPTIONS_CACHE", str(tmp_path / "file"))
     assert eqx.tree_equal(load_option_set(NAME, tiny_env), tiny_set)
 
 
-def test_a_set_is_kept_as_others_download_it(files, tmp_path, tiny_env, tiny_set):
-    """`git clone` and `hf download` leave files of their own."""
+def test_sets_downloaded_by_other_tools_are_accepted(files, tmp_path, tiny_env, tiny_set):
+    """`git clone` and `hf download` add their own files."""
     path = tmp_path / "clone"
     OPTION_SETS.write(path, files)
     (path / ".git" / "objects" / "ab").mkdir(parents=True)
@@ -244,7 +244,7 @@ def test_a_set_is_kept_as_others_download_it(files, tmp_path, tiny_env, tiny_set
         load_option_set(path, tiny_env)
 
 
-def test_private_and_missing_repositories_are_told_apart_by_no_one(hub, shared, tiny_env, monkeypatch):
+def test_private_and_missing_repositories_give_the_same_error(hub, shared, tiny_env, monkeypatch):
     assert "no such revision" in refused(tiny_env, f"{NAME}@v2")
     assert "no such repository, or a private one" in refused(tiny_env, "hf://someone/else")
     shared.private = True
@@ -257,7 +257,7 @@ def test_a_set_for_another_environment_is_refused_by_its_name(hub, shared):
     assert f"{NAME}: made for another environment: " in refused(make_env("grid-5x6-2p"))
 
 
-def test_no_hub_is_one_line(tiny_env, monkeypatch):
+def test_an_unreachable_hub_is_one_line(tiny_env, monkeypatch):
     assert f"{NAME}: http://127.0.0.1:9 cannot be reached" in refused(tiny_env)
     for address in ("nowhere", "ftp://127.0.0.1", "http://[", "http://"):
         monkeypatch.setenv("HF_ENDPOINT", address)
@@ -270,7 +270,7 @@ def sends(content, status=200, **headers):
 
 
 def endless(answer, status=200):
-    """A body that never ends, of an answer that says nothing of its length."""
+    """An endless response without a length."""
     answer.send_response(status)
     answer.end_headers()
     while True:
@@ -278,7 +278,7 @@ def endless(answer, status=200):
 
 
 def dripping(answer):
-    """A byte now and then."""
+    """A response that sends single bytes slowly."""
     answer.send_response(200)
     answer.send_header("Content-Length", "100")
     answer.end_headers()
@@ -292,7 +292,7 @@ def silent(answer):
 
 
 def short(answer):
-    """Fewer bytes than were announced."""
+    """A response with fewer bytes than announced."""
     answer.send_response(200)
     answer.send_header("Content-Length", "100")
     answer.end_headers()
@@ -301,28 +301,28 @@ def short(answer):
 
 
 def lost(answer):
-    """What was listed a moment ago."""
+    """A listed file that no longer exists."""
     answer.refuse(404, "EntryNotFound")
 
 
 def gone(answer):
-    """No answer at all."""
+    """No response."""
     answer.close_connection = True
 
 
 def listed(**entry):
-    """One more entry in a listing."""
+    """A listing with an additional entry."""
     return lambda entries: [*entries, {"type": "file", "oid": "0" * 40, "size": 1, "path": "extra"} | entry]
 
 
 def relisted(path, **entry):
-    """Another entry for a file."""
+    """A listing with a changed entry."""
     return lambda entries: [each | entry if each["path"] == path else each for each in entries]
 
 
 @dataclass
 class Hostile:
-    """What a hub, or the owner of a repository, does to whoever downloads."""
+    """A malicious behaviour of a hub or of a repository's owner."""
 
     reason: str
     quirks: dict = None
@@ -412,22 +412,22 @@ def test_hostile_hubs_are_refused_in_a_second_with_the_reason(name, hub, shared,
     assert case.reason in refused(tiny_env)
 
 
-def test_what_the_table_damages_is_whole_without_the_damage(hub, shared, tiny_env, tiny_set):
-    """Else a check could refuse everything."""
+def test_the_undamaged_case_is_accepted(hub, shared, tiny_env, tiny_set):
+    """Otherwise a check that refuses everything would pass."""
     hub.lists = listed(path=".gitattributes")
     assert eqx.tree_equal(load_option_set(NAME, tiny_env), tiny_set)
     hub.lists = listed(path=".cache/huggingface/x", size=1 << 40)
     assert eqx.tree_equal(load_option_set(NAME, tiny_env), tiny_set)
 
 
-def test_nothing_is_fetched_before_all_of_it_was_measured(hub, shared, tiny_env):
+def test_sizes_are_checked_before_the_download(hub, shared, tiny_env):
     hub.lists = relisted(WEIGHTS, size=1 << 40)
     refused(tiny_env)
     assert downloads(hub) == []
 
 
 def test_the_token_stays_with_the_hub(hub, shared, tiny_env):
-    """A file may be stored elsewhere, with someone who must not learn the token."""
+    """A file may be stored on another server, which must not receive the token."""
     seen = []
 
     def elsewhere(answer):
@@ -443,7 +443,7 @@ def test_the_token_stays_with_the_hub(hub, shared, tiny_env):
 
 
 def test_every_flipped_bit_of_a_download_is_refused(hub, shared, tiny_env, tiny_set):
-    """Two hundred bits of what the hub holds, one in every file at least; the card is sealed like all the rest."""
+    """Two hundred bits of the hub's files, at least one per file. The card is sealed like the other files."""
     rng = np.random.default_rng(0)
     names = [name for name in shared.files if name != ".gitattributes"]
     sizes = np.array([len(shared.files[name]) for name in names])
@@ -462,7 +462,7 @@ def test_every_flipped_bit_of_a_download_is_refused(hub, shared, tiny_env, tiny_
     assert eqx.tree_equal(load_option_set(NAME, tiny_env), tiny_set)
 
 
-def test_a_set_resealed_by_a_stranger_is_checked_as_one_on_the_disk(hub, shared, files, tiny_env):
+def test_a_resealed_set_on_the_hub_is_checked_like_one_on_the_disk(hub, shared, files, tiny_env):
     told = json.loads(files["option_set.json"])
     told["options"][0]["threshold"] = 3
     changed = {**files, "option_set.json": json.dumps(told).encode()}

@@ -1,4 +1,4 @@
-"""Option sets come back as they were saved, and nothing else is taken for one."""
+"""Option sets are loaded as they were saved, and anything else is refused."""
 
 import hashlib
 import json
@@ -53,7 +53,7 @@ def files_of(path):
 
 
 def reseal(path, **changes):
-    """Give a directory a manifest that agrees with it, as someone with bad intentions would."""
+    """Write a manifest that matches the directory, like an attacker."""
     names = [name for name in files_of(path) if name != "manifest.json"]
     contents = {name: (path / name).read_bytes() for name in names}
     listed = {name: {"sha256": _sha(content), "size": len(content)} for name, content in contents.items()}
@@ -96,8 +96,8 @@ def rehead(path, change):
 
 
 def refused(path, env):
-    """The one line with which a set is refused, within a second."""
-    begun = time.process_time()  # of this process alone: a busy machine is no fault of ours
+    """The one-line error with which a set is refused within a second."""
+    begun = time.process_time()  # processor time of this process, so that the machine's load does not matter
     with pytest.raises(ArtifactError) as caught:
         load_option_set(path, env)
     assert time.process_time() - begun < 1
@@ -157,7 +157,7 @@ def test_greedy_actions_are_the_same_in_a_fresh_process(saved, tiny_set, tmp_pat
     subprocess.run(list(map(str, words)), check=True)
     expected = jax.jit(jax.vmap(tiny_set.actions))(*map(jnp.asarray, given.values()))
     assert np.array_equal(np.load(tmp_path / "actions.npy"), expected)
-    assert set(np.unique(expected)) == {1, 2, 3, 4, 5}  # every move, and "terminate", was wanted somewhere
+    assert set(np.unique(expected)) == {1, 2, 3, 4, 5}  # every move and "terminate" occur
 
 
 def test_every_flipped_bit_is_refused(copy, tiny_env):
@@ -194,7 +194,7 @@ def _resealed(name, content):
 
 
 def _replaced(make):
-    """The file README.md as something else."""
+    """Replace README.md with something else."""
 
     def damage(path):
         shutil.move(path / "README.md", path.parent / "README.md")
@@ -215,7 +215,7 @@ def _nested_folder(path):
 
 
 def _listed(name):
-    """A manifest that names a file by a trick."""
+    """A manifest with a malicious file name."""
 
     def damage(path):
         (path.parent / "outside").write_bytes(b"x")
@@ -227,7 +227,7 @@ def _listed(name):
 
 
 def _entry(**changes):
-    """A manifest whose entry for the card is odd."""
+    """A manifest with an invalid entry for the card."""
 
     def damage(path):
         listed = json.loads((path / "manifest.json").read_text())["files"]
@@ -237,7 +237,7 @@ def _entry(**changes):
 
 
 def _sparse(name, size, honest):
-    """A file that claims to be huge."""
+    """A sparse file of huge size."""
 
     def damage(path):
         listed = json.loads((path / "manifest.json").read_text())["files"]
@@ -457,8 +457,8 @@ def test_hostile_sets_are_refused_in_a_second_with_the_reason(name, copy, tiny_e
     assert reason in refused(copy, tiny_env)
 
 
-def test_what_the_table_damages_is_whole_without_the_damage(copy, tiny_env, tiny_set):
-    """Else a check could refuse everything."""
+def test_the_undamaged_case_is_accepted(copy, tiny_env, tiny_set):
+    """Otherwise a check that refuses everything would pass."""
     rewrite(copy, lambda value: None)
     retensor(copy, lambda arrays: None)
     rehead(copy, lambda header: None)
@@ -486,7 +486,7 @@ ROOMY = "grid-7x7-2p"
 
 @pytest.fixture(scope="module")
 def travelling(tmp_path_factory, make_set):
-    """A set for two agents in an empty grid that see nothing but each other."""
+    """A set with relation sight for two agents in an empty grid."""
     env = make_env(ROOMY)
     path = tmp_path_factory.mktemp("sets") / "relations"
     save_option_set(path, make_set(sight="relation", env=env), env, (), provenance=MADE, scenario=ROOMY)
@@ -540,7 +540,7 @@ def test_sets_of_relations_are_refused_where_an_action_is_missing(make_set, tmp_
     assert '"load"] there, ["stay"' in refused(tmp_path / "set", make_env(ROOMY))
 
 
-def test_without_a_known_ground_sets_of_relations_fit_the_same_environment_alone(make_set, tmp_path):
+def test_without_a_ground_relation_sets_fit_only_the_same_environment(make_set, tmp_path):
     env = make_env("probe-constant")
     save_option_set(tmp_path / "set", make_set(sight="relation", env=env), env, (), provenance=MADE)
     load_option_set(tmp_path / "set", env)
@@ -563,7 +563,7 @@ def test_the_set_of_a_run_is_found_unless_it_has_several(copy, tmp_path, tiny_en
     assert find_option_set(copy) == copy
 
 
-def test_fingerprints_tell_environments_apart():
+def test_fingerprints_distinguish_environments():
     changes = {}, {"num_apples": 5}, {"sight": 3}, {"coop": "none"}, {"rules": "jumanji"}, {"knows_place": True}
     whole = [json.dumps(fingerprint(Foraging(**change))) for change in changes]
     assert len(set(whole)) == len(whole)
@@ -574,7 +574,7 @@ def test_fingerprints_tell_environments_apart():
 
 
 def test_an_option_set_of_earlier_foraging_is_refused_with_the_rules_that_differ(copy):
-    """Before it had rule sets, foraging was the public one, and a sight of 0 the whole grid."""
+    """Before there were rule sets, foraging had the public rules, and a sight of 0 meant the whole grid."""
     earlier = {
         "class": "Foraging", "grid_size": 15, "num_agents": 4, "num_apples": 3, "sight": 0, "coop": "three_lowest",
         "max_level": 2, "time_limit": 100, "num_actions": 6,
@@ -585,7 +585,7 @@ def test_an_option_set_of_earlier_foraging_is_refused_with_the_rules_that_differ
         assert change in reason
 
 
-def test_fingerprints_tell_maps_apart_by_content(tmp_path):
+def test_fingerprints_distinguish_maps_by_content(tmp_path):
     path = tmp_path / "map.txt"
 
     def mark(text):
@@ -612,14 +612,14 @@ def _places(state):
     return state.p_pos[:2]
 
 
-def test_the_same_options_renew_a_directory(copy, tiny_env, tiny_set, tiny_reports):
+def test_the_same_options_update_a_directory(copy, tiny_env, tiny_set, tiny_reports):
     save_option_set(copy, tiny_set, tiny_env, tiny_reports[:0], provenance=MADE | {"commit": "new"})
     assert load_reports(copy) == ()
     assert "new" in (copy / "README.md").read_text()
     assert not (copy / "cards").exists()
 
 
-def test_other_options_replace_nothing_unless_told(copy, make_set, tiny_env, tiny_set):
+def test_other_options_replace_nothing_without_overwrite(copy, make_set, tiny_env, tiny_set):
     other = make_set(seed=1)
     with pytest.raises(ArtifactError, match="holds another option set"):
         save_option_set(copy, other, tiny_env, (), provenance=MADE)
@@ -642,12 +642,12 @@ def test_a_directory_of_something_else_is_never_replaced(tmp_path, tiny_env, tin
     assert (tmp_path / "home" / "thesis.tex").read_text() == "years of work"
 
 
-def test_an_empty_directory_is_as_good_as_none(tmp_path, tiny_env, tiny_set):
+def test_an_empty_directory_is_used(tmp_path, tiny_env, tiny_set):
     save_option_set(tmp_path, tiny_set, tiny_env, (), provenance=MADE)
     load_option_set(tmp_path, tiny_env)
 
 
-def test_half_a_set_never_exists(copy, make_set, tiny_env, tiny_set, monkeypatch):
+def test_sets_are_written_atomically(copy, make_set, tiny_env, tiny_set, monkeypatch):
     """The disk fills up at the third file, then the renaming fails."""
     calls = []
 
@@ -670,7 +670,7 @@ def test_half_a_set_never_exists(copy, make_set, tiny_env, tiny_set, monkeypatch
         assert eqx.tree_equal(load_option_set(copy, tiny_env), tiny_set)
 
 
-def test_what_could_not_be_loaded_is_not_saved(tmp_path, tiny_env, tiny_set, tiny_reports):
+def test_sets_that_could_not_be_loaded_are_not_saved(tmp_path, tiny_env, tiny_set, tiny_reports):
     def spoil(network):
         return jax.tree.map(lambda leaf: leaf.at[0].set(jnp.nan), network)
 

@@ -1,4 +1,4 @@
-"""What an executor is, and what those that do several jobs at once have in common."""
+"""The base class of executors, and of those that run several jobs at once."""
 
 import abc
 import time
@@ -18,53 +18,53 @@ from cooptions.training.progress import Progress
 from cooptions.training.tracking import open_tracker
 
 Keep = Callable[[Sequence[Block]], None]
-"""What is done with blocks that were just made."""
+"""A function that is called with blocks that were just finished."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where jobs are done, and who is told."""
+    """The folder and output channels that all jobs of a campaign share."""
 
     runs: Path
-    """Where run directories go. All workers see it."""
+    """The folder for run directories. All workers need access to it."""
     console: Console
     keep: Keep
     watch: Watch
     track: str = "none"
-    """Where else its metrics are shown."""
+    """The tracker that shows live metrics."""
 
     def log(self, job: Job) -> Path:
-        """Where a job writes what it has to say."""
+        """The path of a job's log."""
         return self.runs / "logs" / f"{job.name}.log"
 
 
 @dataclass(frozen=True)
 class AbstractExecutor(abc.ABC):
-    """Does jobs, each once those before it are done. What a job makes is on disk; it tells only what failed."""
+    """Runs jobs in the order of their dependencies. Jobs write their results to disk and return only failures."""
 
     site: Site
 
     @abc.abstractmethod
     def run(self, jobs: Sequence[Job]) -> Failures:
-        """Do all jobs; a job that fails does not keep the others. A stop raises `Interrupted`."""
+        """Run all jobs. A failed job does not stop the others. A signal raises `Interrupted`."""
 
 
 @dataclass
 class AbstractTask(abc.ABC):
-    """A job that is being done elsewhere."""
+    """A job that runs in another process."""
 
     job: Job
     begun: float = field(default_factory=time.monotonic, init=False)
     asked: bool = field(default=False, init=False)
-    """Whether it was asked to stop."""
+    """Whether it has been asked to stop."""
 
     @abc.abstractmethod
     def failures(self) -> Failures:
-        """What failed, of a job that is over."""
+        """The failures of a finished job."""
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """Ask it to keep a checkpoint and end."""
+        """Ask it to save a checkpoint and end."""
 
     @property
     def seconds(self) -> float:
@@ -72,19 +72,19 @@ class AbstractTask(abc.ABC):
 
 
 class AbstractConcurrent(AbstractExecutor):
-    """Does several jobs at once, elsewhere."""
+    """Runs several jobs at once in other processes."""
 
     @property
     @abc.abstractmethod
     def places(self) -> int:
-        """How many jobs are begun at a time."""
+        """The number of jobs that may run at once."""
 
     @abc.abstractmethod
     def begin(self, job: Job) -> AbstractTask: ...
 
     @abc.abstractmethod
     def ended(self, tasks: Sequence[AbstractTask]) -> list[AbstractTask]:
-        """Those that are over, or none after a second: a signal may have come."""
+        """The finished tasks. Returns after at most a second, so that signals are noticed."""
 
     def run(self, jobs: Sequence[Job]) -> Failures:
         waiting, running, over = list(jobs), list[AbstractTask](), set[str]()
@@ -124,14 +124,14 @@ class AbstractConcurrent(AbstractExecutor):
 
 
 def _stop_once(task: AbstractTask) -> None:
-    """Asked a second time, it would stop at once and lose what it did since its last checkpoint."""
+    """Stop a task unless it has been asked already: a second request would end it without a checkpoint."""
     if not task.asked:
         task.asked = True
         task.stop()
 
 
 def do_job(job: Job, runs: Path, log: Path, track: str) -> Failures:
-    """A job, with what it says in a file and its progress beside it. This is what happens elsewhere."""
+    """Do a job in a worker, with its output in a log file and its progress in a report beside it."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a", buffering=1) as file:
         console = Console(file=file, width=120)
@@ -143,7 +143,7 @@ def do_job(job: Job, runs: Path, log: Path, track: str) -> Failures:
 
 
 def do_tracked(job: Job, runs: Path, log: Path, track: str, console: Console) -> Failures:
-    """A job, shown on a console and to a tracker, which has a folder for each job beside the logs."""
+    """Do a job with progress on a console and in a tracker, which has a folder for each job beside the logs."""
     blocks = {"blocks": [str(block) for block in job.blocks]}
     with open_tracker(track, log.with_suffix(""), blocks) as tracker:
         return job.work(job.blocks, runs, reporting(Progress(console, tracker), log))

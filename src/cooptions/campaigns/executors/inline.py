@@ -1,4 +1,4 @@
-"""One job after the other, in this process."""
+"""Run one job after the other in this process."""
 
 import time
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from cooptions.campaigns.work import Failures
 
 @dataclass(frozen=True)
 class Inline(AbstractExecutor):
-    """In the order of the plan. A Ctrl-C is obeyed by whatever is being trained."""
+    """Runs jobs in the order of the plan. The training loop handles Ctrl-C."""
 
     def run(self, jobs: Sequence[Job]) -> Failures:
         failures: Failures = {}

@@ -1,7 +1,7 @@
-"""Several programs at once, each in a process of its own: one alone leaves a large device waiting for the next launch.
+"""Run several programs at once, each in its own process, because a single one does not keep a large device busy.
 
-Processes are spawned, not forked, as JAX has threads, and have a session of their own: a Ctrl-C reaches this process
-alone, which passes it on once. When this process dies, however it dies, they end at once and leave no lock behind.
+Processes are spawned, not forked, because JAX has threads. Each has its own session, so that Ctrl-C reaches only the
+parent process, which forwards it once. If the parent dies in any way, they end at once and leave no lock behind.
 """
 
 import os
@@ -22,12 +22,12 @@ from cooptions.errors import Interrupted, require
 
 @dataclass
 class Process(AbstractTask):
-    """A job in a process."""
+    """A job that runs in a process."""
 
     process: SpawnProcess
     answer: connection.Connection
     alive: connection.Connection
-    """Held open as long as this process lives."""
+    """The end of a pipe that stays open as long as the parent process lives."""
     log: Path
 
     def stop(self) -> None:
@@ -46,14 +46,14 @@ class Process(AbstractTask):
 
 @dataclass(frozen=True)
 class Processes(AbstractConcurrent):
-    """On this machine."""
+    """Runs jobs in parallel processes on this machine."""
 
     beside: int = 2
-    """How many at once."""
+    """The number of parallel processes."""
 
     def __post_init__(self) -> None:
         require(self.beside >= 1, f"beside must be at least 1, not {self.beside}")
-        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or the first takes all memory of a GPU
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # otherwise the first takes all memory of a GPU
 
     @property
     def places(self) -> int:
@@ -66,7 +66,7 @@ class Processes(AbstractConcurrent):
         arguments = (job, self.site.runs, log, self.site.track, end, watched, sys.orig_argv)
         process = get_context("spawn").Process(target=_do, args=arguments, daemon=True)
         process.start()
-        end.close()  # so that an end of file is seen here when the process ends without an answer
+        end.close()  # so that reading ends with an end of file if the process dies without an answer
         watched.close()
         return Process(job, process, answer, alive, log)
 
@@ -84,7 +84,7 @@ def _do(
     watched: connection.Connection,
     command: list[str],
 ) -> None:
-    """What happens in the process. What it makes names the command that was typed, not the one that spawned it."""
+    """The main function of the process. Its artefacts record the parent's command line, `command`."""
     os.setsid()
     threading.Thread(target=_end_with_parent, args=(watched,), daemon=True).start()
     sys.orig_argv = command
@@ -96,6 +96,6 @@ def _do(
 
 
 def _end_with_parent(watched: connection.Connection) -> None:
-    """Nothing is ever sent: there is something to read once the other end is closed, by whatever closed it."""
+    """Exit when the parent's end of the pipe is closed. Nothing is ever sent, so `poll` returns only then."""
     watched.poll(None)
     os._exit(1)

@@ -1,7 +1,7 @@
-"""Jobs as tasks of a Ray cluster, whose nodes share the storage of the run directories.
+"""Run jobs as tasks of a Ray cluster whose nodes share the storage of the run directories.
 
-A task whose worker or node dies is begun again elsewhere, and goes on from its last checkpoint: what a node had made is
-on the shared storage.
+If a worker or node dies, Ray starts its task again elsewhere. The task resumes from its last checkpoint on the shared
+storage.
 """
 
 import importlib
@@ -21,22 +21,22 @@ from cooptions.campaigns.work import Failures, wait_until_free
 from cooptions.errors import ConfigError, Interrupted, require
 
 LOCK_SECONDS = 120.0
-"""How long a task that was begun again waits for locks that its predecessor holds until it is dead."""
+"""How long a restarted task waits for locks that its dying predecessor still holds."""
 
 PASSED_ON = ("XLA_FLAGS", "JAX_PLATFORMS", "JAX_COMPILATION_CACHE_DIR", "PYTHONPATH")
-"""Variables of this process's environment that tasks are given, if they are set."""
+"""Environment variables that are passed on to tasks if they are set."""
 
 
 @dataclass
 class RayTask(AbstractTask):
-    """A job on the cluster."""
+    """A job that runs on the cluster."""
 
     ray: ModuleType
     reference: Any
     log: Path
 
     def stop(self) -> None:
-        self.ray.cancel(self.reference, force=False)  # a KeyboardInterrupt there
+        self.ray.cancel(self.reference, force=False)  # raises KeyboardInterrupt in the task
 
     def failures(self) -> Failures:
         try:
@@ -49,16 +49,16 @@ class RayTask(AbstractTask):
 
 @dataclass(frozen=True)
 class OnRay(AbstractConcurrent):
-    """On a cluster, or on a cluster of this machine alone."""
+    """Runs jobs on a Ray cluster, or on a local one that it starts."""
 
     address: str = ""
-    """The cluster's, such as `auto` on one of its nodes, or `ray://HOST:10001`; one is begun here when left out."""
+    """The cluster's address: `auto` on one of its nodes, or `ray://HOST:10001`. Empty to start a local cluster."""
     gpus: float = 0.0
-    """Of a GPU that a task takes: 0.25 puts four beside each other on one."""
+    """The fraction of a GPU that a task takes. With 0.25, four tasks share a GPU."""
     cpus: float = 1.0
-    """Cores that a task takes."""
+    """The number of cores that a task takes."""
     retries: int = 5
-    """How often a task is begun again whose worker or node died."""
+    """How often a task is restarted if its worker or node dies."""
 
     def __post_init__(self) -> None:
         require(self.gpus >= 0, f"gpus must not be negative, not {self.gpus}")
@@ -68,12 +68,12 @@ class OnRay(AbstractConcurrent):
 
     @property
     def places(self) -> int:
-        """All jobs are handed over: the cluster knows how many fit."""
+        """Unlimited: all jobs are submitted, and the cluster decides how many run at once."""
         return sys.maxsize
 
     @cached_property
     def ray(self) -> ModuleType:
-        """The package, connected to the cluster."""
+        """The `ray` package, connected to the cluster."""
         try:
             ray = importlib.import_module("ray")
         except ImportError:
@@ -81,7 +81,7 @@ class OnRay(AbstractConcurrent):
         if not ray.is_initialized():
             try:
                 with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # Ray's daemons use no JAX
+                    warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # Ray's daemons do not use JAX
                     ray.init(**self._options)
             except (ConnectionError, OSError, RuntimeError, ValueError) as error:
                 raise ConfigError(f"address: no cluster at {self.address!r}: {_first_line(error)}") from None
@@ -115,7 +115,7 @@ class OnRay(AbstractConcurrent):
 
 
 def _do(job: Job, runs: Path, log: Path, track: str, command: list[str]) -> Failures:
-    """What happens on the cluster."""
+    """The function that a worker of the cluster runs."""
     sys.orig_argv = command
     wait_until_free(job.blocks, runs, LOCK_SECONDS)
     return do_job(job, runs, log, track)

@@ -1,5 +1,6 @@
-"""ALLO: eigenfunctions by an augmented Lagrangian (Gomez, Bowling and Machado 2024, "Proper Laplacian
-representation learning"), as the paper uses it (Section 4; appendix on ALLO training).
+"""ALLO: eigenfunctions by an augmented Lagrangian, as used in the paper (Section 4; appendix on ALLO training).
+
+Gomez, Bowling and Machado (2024), "Proper Laplacian representation learning".
 """
 
 from dataclasses import dataclass
@@ -17,19 +18,19 @@ from cooptions.training.nn import MLP
 
 
 class State(eqx.Module):
-    """Function 0 learns to be the constant. The duals and the barrier have their own rule: Adam never sees them."""
+    """The training state. Function 0 converges to the constant. Duals and barrier are not updated by Adam."""
 
     network: MLP
     optimiser: optax.OptState
     duals: Float[Array, "function function"]
-    """Lower triangular; entry (i, i) becomes -2 times eigenvalue i."""
+    """Lower triangular. Entry (i, i) converges to -2 times eigenvalue i."""
     barrier: Float[Array, ""]
     violation: Float[Array, ""]
-    """Running mean over steps of the mean squared constraint error."""
+    """The running mean over steps of the mean squared constraint error."""
 
 
 class Solution(eqx.Module):
-    """The functions by eigenvalue: `order` numbers the network's outputs, without function 0, the constant."""
+    """The network, with its outputs in ascending order of eigenvalue in `order`, without the constant function 0."""
 
     network: MLP
     order: Int[Array, " k"]
@@ -48,7 +49,7 @@ class Errors(eqx.Module):
 
     @property
     def square(self) -> Float[Array, "function function"]:
-        """Unbiased for the square of the expected error: the square of one batch's error is not."""
+        """An unbiased estimate of the square of the expected error; the square of one batch's error is biased."""
         return self.first * self.second
 
 
@@ -57,7 +58,7 @@ class Errors(eqx.Module):
 class Allo(AbstractLaplacian[State, Solution]):
     """The paper's estimator: a network trained by the augmented Lagrangian Laplacian objective (ALLO).
 
-    Graph drawing under orthonormality, with stopped gradients that leave the proper eigenfunctions as optimum.
+    Graph drawing under orthonormality constraints. Stopped gradients make the proper eigenfunctions the only optimum.
 
         found = co.discover(walk, co.Hit(), co.Allo(4, steps=5_000), key=key)
     """
@@ -66,15 +67,16 @@ class Allo(AbstractLaplacian[State, Solution]):
     hidden: tuple[int, ...] = (256, 256)
     steps: int = 20_000
     batch_size: int = 1024
-    """Transitions in each of the two independent batches of a step."""
+    """The number of transitions in each of a step's two independent batches."""
     learning_rate: float = 1e-3
     dual_rate: float = 1e-3
-    """Dual ascent a step, times the barrier: then duals settle after 2 / dual_rate steps at any barrier."""
+    """The step size of dual ascent, before it is multiplied by the barrier. With that factor, duals settle after
+    2 / dual_rate steps at any barrier."""
     barrier: float = 2.0
-    """Where the barrier coefficient starts (the paper's value)."""
+    """The initial barrier coefficient (the paper's value)."""
     barrier_rate: float = 0.01
-    """Growth of the barrier coefficient a step, times the mean squared violation. At 1.0 (the original's) the errors of
-    the first steps bring it to 15, and it then drowns the drawing."""
+    """The barrier coefficient grows by this times the mean squared violation per step. With the original's 1.0, the
+    errors of the first steps raise it to 15, and it then dominates the drawing objective."""
 
     def __post_init__(self) -> None:
         require_whole("num_eigenfunctions", self.num_eigenfunctions, at_most=MOST_FUNCTIONS)
@@ -134,7 +136,7 @@ class Allo(AbstractLaplacian[State, Solution]):
 def lagrangian(
     network: MLP, duals: Float[Array, "function function"], barrier: Float[Array, ""], batches: Pairs
 ) -> tuple[Float[Array, ""], tuple[Float[Array, ""], Errors]]:
-    """Drawing + duals . errors + barrier * |errors|^2, of two independent batches of transitions."""
+    """The loss: drawing + duals . errors + barrier * |errors|^2, from two independent batches of transitions."""
     ends = jax.vmap(network)(jnp.stack([batches.z, batches.next_z], axis=1))
     drawing = 0.5 * jnp.mean(jnp.sum((ends[:, 1] - ends[:, 0]) ** 2, axis=-1))
     errors = Errors(*(constraint_errors(values.reshape(-1, values.shape[-1])) for values in ends))
@@ -143,6 +145,6 @@ def lagrangian(
 
 
 def constraint_errors(values: Float[Array, "sample function"]) -> Float[Array, "function function"]:
-    """Row i is moved by function i alone, so that no function makes room for a slower one's successors."""
+    """The constraint errors of one batch. Row i has gradients for function i only, not for the slower ones."""
     products = values.T @ jax.lax.stop_gradient(values) / values.shape[0]
     return jnp.tril(products - jnp.eye(values.shape[1]))

@@ -1,4 +1,4 @@
-"""What a Laplacian estimator is: the slowest functions of z along a walk, in order of eigenvalue."""
+"""The interface of Laplacian estimators: the slowest functions of z along a walk, in order of eigenvalue."""
 
 import abc
 from typing import Generic, TypeVar
@@ -22,22 +22,22 @@ class Pairs(eqx.Module):
 
 
 class AbstractLaplacian(abc.ABC, Generic[State, Solution]):
-    """A frozen dataclass of hyperparameters. All functions are for one seed.
+    """A frozen dataclass of hyperparameters. All methods are for one seed.
 
-    Eigenfunctions minimise E[(e(z') - e(z))^2] / 2 subject to unit variance and zero correlation under the
-    walk's visitation; the constant one is left out. Their order is that of the eigenvalues, slowest first.
+    Eigenfunctions minimise E[(e(z') - e(z))^2] / 2 subject to unit variance and zero correlation under the walk's
+    visitation distribution. The constant one is left out. They are in ascending order of eigenvalue, slowest first.
     """
 
     num_eigenfunctions: int
 
     def for_team(self, team: Team, num_z: int) -> "AbstractLaplacian":
-        """The estimator for a team and the components of its z; most do not care."""
+        """The estimator for a team with `num_z` components of z. Most estimators return themselves."""
         return self
 
     @property
     @abc.abstractmethod
     def num_steps(self) -> int:
-        """Gradient steps of training; 0 where `init` is the solution in closed form."""
+        """The number of gradient steps; 0 if `init` returns a closed-form solution."""
 
     @abc.abstractmethod
     def init(self, data: Pairs, *, key: PRNGKeyArray) -> State: ...
@@ -47,17 +47,17 @@ class AbstractLaplacian(abc.ABC, Generic[State, Solution]):
 
     @abc.abstractmethod
     def solution(self, state: State) -> Solution:
-        """What is kept of the state when training has ended."""
+        """The part of the final training state that is kept."""
 
     @abc.abstractmethod
     def eigenfunctions(self, solution: Solution, z: Float[Array, " z"]) -> Float[Array, " k"]: ...
 
     @abc.abstractmethod
     def eigenvalues(self, solution: Solution) -> Float[Array, " k"]:
-        """Ascending, of I - (P + P*)/2 with P* the time reversal: near 0 is slow."""
+        """The eigenvalues of I - (P + P*)/2, where P* is the time reversal, in ascending order. Near 0 is slow."""
 
 
 LAPLACIANS: Registry[type[AbstractLaplacian]] = Registry(
     "laplacian", "cooptions.discovery.laplacian", AbstractLaplacian
 )
-"""Estimators by name; each registers itself in a file of its own."""
+"""Estimators by name. Each registers itself in its own file."""

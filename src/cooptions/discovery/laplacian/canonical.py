@@ -1,14 +1,15 @@
-"""A basis that means the same in two runs: which function is the first, which way it points.
+"""A canonical basis of eigenfunctions: an order and signs that are the same in different runs.
 
-Where eigenvalues are (nearly) equal, as those of x and y on a square grid, eigenfunctions are determined up to a
-rotation, and a data set picks one at random. Clusters with a threshold would move the problem to the threshold:
-two data sets would disagree on the clusters. So nothing here is cut. In the span of the learned functions the operator
+If eigenvalues are (nearly) equal, like those of x and y on a square grid, eigenfunctions are only determined up to a
+rotation, which then depends on the data set. Clustering eigenvalues with a threshold would not help, because data sets
+would disagree on the clusters. Instead, the following operator is diagonalised in the span of the learned functions:
 
     M = log(eigenvalues) - g B * closeness,    B = sum_r w_r c_r c_r^T,    closeness_ij = exp(-(log l_i/l_j)^2 / tau^2)
 
-is diagonalised: c_r are the correlations of reference r with the functions, w_r its weight, g large, so that the noise
-in close eigenvalues does not turn the functions away from their references. Far apart, eigenvalues
-decide, and the functions stay as they are; close together, the references do; in between the outcome changes smoothly.
+Here c_r are the correlations of reference function r with the learned functions, and w_r is its weight. g is large, so
+that noise in close eigenvalues does not rotate the functions away from their references. If eigenvalues are far apart,
+they decide and the functions stay as they are. If they are close, the references decide. In between, the result changes
+smoothly.
 """
 
 import itertools
@@ -27,33 +28,34 @@ from cooptions.discovery.laplacian.base import AbstractLaplacian, Pairs
 from cooptions.discovery.laplacian.moments import Moments, moments, slowest
 
 Basis = Literal["symmetric", "axes", "learned"]
-"""`symmetric`: all features together first, then one against the other. `axes`: one feature at a time. `learned`: the
-estimator's own functions in its own order, only standardised: for baselines, and for z without a sense of together."""
+"""`symmetric`: the sum of all features first, then differences between features. `axes`: one feature at a time.
+`learned`: the estimator's functions in their own order, only standardised; for baselines, and for z in which small
+values do not mean that the team is together."""
 
 PULL = 5.0
-"""g. At 1, functions of one feature held up to 6% of the other's (open 15x15 grid, 4 agents, 500k transitions)."""
+"""g. At 1, functions of one feature contained up to 6% of the other (open 15x15 grid, 4 agents, 500k transitions)."""
 CLOSENESS = 0.05
-"""tau, where eigenvalues are known exactly: those that differ by much less are taken for equal."""
+"""tau for exact eigenvalues. Those whose logarithms differ by much less count as equal."""
 NUM_DEVIATIONS = 2.5
-"""By how many standard errors of the eigenvalues tau is widened."""
+"""The number of standard errors of the eigenvalues by which tau is widened."""
 RANK_WEIGHT, DEGREE_WEIGHT = 0.6, 0.8
-"""Factors of w_r from a reference to the next, and to the next degree: B must have no close eigenvalues of its own."""
+"""The ratios of w_r between consecutive ranks, and between consecutive degrees. B must not have close eigenvalues."""
 PRIORITY = 0.08
-"""By how much log(eigenvalue) must differ to overrule the order of two neighbouring references."""
+"""The difference in log(eigenvalue) that overrules the order of two neighbouring references."""
 MAX_REFERENCES = 45
 MAX_DEGREE = 8
 
 
 class Canonical(eqx.Module):
-    """`values @ matrix - offset`: zero mean, unit variance, no correlations but those in `_unmixed`. For one seed."""
+    """`values @ matrix - offset`, for one seed: zero mean, unit variance, uncorrelated except through `_unmixed`."""
 
     matrix: Float[Array, "*seed function k"]
     offset: Float[Array, "*seed k"]
     eigenvalues: Float[Array, "*seed k"]
-    """Of the combinations; where the order of references overruled them, they need not ascend."""
+    """The eigenvalues of the combinations. They need not ascend where the order of references overrules them."""
     reference: Int[Array, "*seed k"]
-    """The reference each is most like, as a number in `References.names`: a name that survives a change of order.
-    -1 in the basis `learned`."""
+    """The index in `References.names` of the reference that each function is most similar to, which does not depend on
+    the order of the functions. -1 in the basis `learned`."""
 
     def __call__(self, values: Float[Array, " function"]) -> Float[Array, " k"]:
         return values @ self.matrix - self.offset
@@ -62,9 +64,9 @@ class Canonical(eqx.Module):
 def canonicalise(
     laplacian: AbstractLaplacian, solution: Any, data: Pairs, num_eigenfunctions: int, basis: Basis = "symmetric"
 ) -> Canonical:
-    """The canonical `num_eigenfunctions` of a fitted Laplacian, for one seed; can be jitted and vmapped.
+    """The first `num_eigenfunctions` of a fitted Laplacian in the canonical basis. For one seed; can be vmapped.
 
-    Fit some more than are kept (`num_to_fit`), so that no cluster is cut in two.
+    Fit a few more functions than are kept (`num_to_fit`), so that no group of close eigenvalues is cut in two.
     """
     if basis == "learned":
         return _standardised(moments(lambda z: laplacian.eigenfunctions(solution, z), data), num_eigenfunctions)
@@ -77,16 +79,16 @@ def canonicalise(
 
 
 def num_to_fit(num_eigenfunctions: int) -> int:
-    """How many eigenfunctions to fit in order to keep `num_eigenfunctions` of them."""
+    """The number of eigenfunctions to fit in order to keep `num_eigenfunctions`."""
     return num_eigenfunctions + 4
 
 
 @dataclass(frozen=True)
 class References:
-    """Known functions of z to compare with: products of Chebyshev polynomials of single components, by degree.
+    """Reference functions of z: products of Chebyshev polynomials of single components, ordered by degree.
 
-    They are polynomials in tanh(-z_f / 2), which outliers do not dominate and which nears 1 where the team is together;
-    there every polynomial is 1. This makes the sign: positive means together.
+    They are polynomials in tanh(-z_f / 2), which is robust to outliers and approaches 1 where the team is together.
+    Every polynomial is 1 there, which fixes the sign: positive means together.
     """
 
     exponents: np.ndarray
@@ -96,13 +98,13 @@ class References:
     degree: np.ndarray
     """[reference]"""
     rank: np.ndarray
-    """[reference]: the place among those of the same degree."""
+    """[reference]: the position among those of the same degree."""
     single_features: bool
-    """Whether each reference is a monomial of its own, not a sum over features."""
+    """Whether each reference is a single monomial instead of a combination of several."""
 
     @classmethod
     def of(cls, num_features: int, basis: Basis) -> "References":
-        import scipy.linalg  # late: it takes a third of a second
+        import scipy.linalg  # imported late because it takes a third of a second
 
         degrees = range(1, MAX_DEGREE + 1)
         most = max(d for d in degrees if d == 1 or math.comb(d + num_features, d) - 1 <= MAX_REFERENCES)
@@ -123,12 +125,15 @@ class References:
 
     @property
     def priorities(self) -> np.ndarray:
-        """Lower is earlier. Grows slowly, so that the last of many references still gives way to the eigenvalues."""
+        """The priority of each reference, lower first. It grows slowly, so that eigenvalues can overrule late ones."""
         slow = np.where(self.rank < 2, self.rank, 1 + np.log2(np.maximum(self.rank, 1)))
         return slow + np.where(self.degree > 1, 1.5, 0.0)
 
     def names(self, z_names: Sequence[str]) -> tuple[str, ...]:
-        """In terms of togetherness: `x + y`, `x - y`, `x y`, `x^2 + y^2` and so on; then each monomial alone."""
+        """The names of the references, for example `x + y`, `x - y`, `x y`, `x^2 + y^2`, then those of the monomials.
+
+        The letters stand for tanh(-z_f / 2), which is large where the team is together.
+        """
         powers = [
             [f"{n}^{e}" if e > 1 else n for n, e in zip(z_names, row, strict=True) if e] for row in self.exponents
         ]
@@ -151,18 +156,18 @@ class References:
 
 
 def _partitions(total: int, num_parts: int) -> list[tuple[int, ...]]:
-    """Ways to write `total` as a sum of at most `num_parts`, those of most parts first: products before powers."""
+    """The partitions of `total` into at most `num_parts` parts. Those with most parts (products) come first."""
     ways = itertools.combinations_with_replacement(range(total, -1, -1), num_parts)
     return sorted((way for way in ways if sum(way) == total), key=lambda way: (-np.count_nonzero(way), way))
 
 
 def _monomials(parts: tuple[int, ...], num_features: int) -> list[tuple[int, ...]]:
-    """Every way to give these exponents to the features, the first feature's highest first."""
+    """All assignments of these exponents to the features, with the largest exponent of the first feature first."""
     return sorted(set(itertools.permutations(parts, num_features)), reverse=True)
 
 
 def _helmert(num: int) -> np.ndarray:
-    """The sum of all, then the first against the second, both against the third, and so on; orthonormal rows."""
+    """The orthonormal Helmert matrix: the sum, then the first minus the second, both minus the third, and so on."""
     rows = np.ones((num, num))
     for row in range(1, num):
         rows[row] = np.where(np.arange(num) < row, 1.0, 0.0)
@@ -181,7 +186,7 @@ def _standardised(found: Moments, num_eigenfunctions: int) -> Canonical:
 def canonical_of_moments(
     found: Moments, num_transitions: int, references: References, num_eigenfunctions: int
 ) -> Canonical:
-    """`found` are the moments of the learned functions, followed by the references."""
+    """The canonical basis from `found`, the moments of the learned functions followed by the references."""
     num = found.mean.size - references.rank.size
     ritz = slowest(found.covariance[:num, :num], found.energy[:num, :num], num, tolerance=1e-3)
     correlations = _reference_correlations(found.covariance, num) @ ritz.weights
@@ -192,13 +197,13 @@ def canonical_of_moments(
     rotation = rotation[:, :num_eigenfunctions]
     matrix = ritz.weights @ rotation
     loadings = correlations @ rotation
-    # Where eigenvalues keep two features apart, a single monomial describes a function better than their sum.
+    # If eigenvalues separate two features, a single monomial describes a function better than their sum.
     nearest = jnp.argmax(jnp.abs(jnp.concatenate([loadings, references.combination.T @ loadings])), axis=0)
     return Canonical(matrix, found.mean[:num] @ matrix, ritz.eigenvalues @ rotation**2, nearest)
 
 
 def _reference_correlations(covariance: Float[Array, "all all"], num: int) -> Float[Array, "reference function"]:
-    """Of functions with references made orthonormal one after the other; a reference that adds nothing is shrunk."""
+    """The correlations of the functions with the references after Gram-Schmidt. Redundant references shrink to 0."""
     with_functions, among = _scaled_references(covariance, num)
     triangle = jnp.linalg.cholesky(among + 1e-3 * jnp.eye(len(among)))
     return jax.scipy.linalg.solve_triangular(triangle, with_functions, lower=True)
@@ -207,7 +212,7 @@ def _reference_correlations(covariance: Float[Array, "all all"], num: int) -> Fl
 def _scaled_references(
     covariance: Float[Array, "all all"], num: int
 ) -> tuple[Float[Array, "reference function"], Float[Array, "reference reference"]]:
-    """Covariances of references of unit variance with the functions, and among themselves."""
+    """The covariances of the references, scaled to unit variance, with the functions and with each other."""
     deviation = jnp.sqrt(jnp.diagonal(covariance)[num:])
     scale = jnp.where(deviation > 1e-3, 1 / jnp.maximum(deviation, 1e-3), 0.0)
     return scale[:, None] * covariance[num:, :num], scale[:, None] * covariance[num:, num:] * scale
@@ -219,10 +224,11 @@ def _unmixed(
     own: Float[Array, "reference function"],
     references: References,
 ) -> Float[Array, "function function"]:
-    """Makes each function that stands for one feature as much like that feature alone as its equals allow.
+    """A matrix that makes each function of one feature depend as little as possible on the other features.
 
-    In a data set the features are a little correlated (up to 7% on the open grid). Functions without correlation then
-    hold some of each other's feature, and an option would bring both together; unit variance is kept, that is not.
+    It combines functions with close eigenvalues. In a data set, features are slightly correlated (up to 7% on the open
+    grid). Uncorrelated functions then contain some of each other's feature, and an option would bring both together.
+    The result has unit variance, but its functions may be correlated.
     """
     num = len(eigenvalues)
     linear = np.flatnonzero(references.degree == 1)
@@ -239,7 +245,7 @@ def _rotation(
     correlations: Float[Array, "reference function"],
     references: References,
 ) -> Float[Array, "function function"]:
-    """The eigenvectors of M (see the module), in their canonical order and with their signs."""
+    """The eigenvectors of M (see the module's docstring), in canonical order and with canonical signs."""
     log = jnp.log(jnp.maximum(eigenvalues, 1e-6))
     closeness = _closeness(eigenvalues, num_transitions)
     weights = jnp.asarray(references.weights, log.dtype)
@@ -255,9 +261,9 @@ def _rotation(
 
 
 def _closeness(eigenvalues: Float[Array, " function"], num_transitions: int) -> Float[Array, "function function"]:
-    """1 for eigenvalues that may well be equal, 0 for those that differ."""
+    """The closeness of pairs of eigenvalues: 1 if they may be equal, 0 if they clearly differ."""
     log = jnp.log(jnp.maximum(eigenvalues, 1e-6))
-    # A function of eigenvalue l forgets in 1 / l steps: n transitions hold about n l independent values of it.
+    # A function of eigenvalue l decorrelates in 1 / l steps: n transitions have about n l independent values of it.
     error = jnp.sqrt(2 / (num_transitions * jnp.exp(log)))
     tau = CLOSENESS + NUM_DEVIATIONS * jnp.hypot(error[:, None], error)
     return jnp.exp(-(((log[:, None] - log) / tau) ** 2))

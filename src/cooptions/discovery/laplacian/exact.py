@@ -1,4 +1,4 @@
-"""Eigenfunctions as a table, by counting: for data whose z takes few distinct values, and to check the others."""
+"""Tabular eigenfunctions from counts, for a z with few distinct values and to check the other estimators."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,11 @@ from cooptions.training.loop import Metrics
 
 
 class Solution(eqx.Module):
-    """Row r holds the eigenfunctions at `distinct[r]`; rows beyond the number of distinct values are infinite."""
+    """Row r of `table` has the eigenfunctions at `distinct[r]`. Unused rows of `distinct` are infinite."""
 
     distinct: Float[Array, "value z"]
     table: Float[Array, "value k"]
-    """NaN, like the eigenvalues, if not all distinct values found a row."""
+    """NaN, like the eigenvalues, if there are more distinct values than rows."""
     eigenvalues: Float[Array, " k"]
 
 
@@ -35,7 +35,7 @@ class Exact(AbstractLaplacian[Solution, Solution]):
     num_eigenfunctions: int = 10
     max_values: int = 1024
     decimals: int = 4
-    """Values of z that agree to so many decimals are one."""
+    """The number of decimals to which z is rounded."""
 
     def __post_init__(self) -> None:
         require_whole("num_eigenfunctions", self.num_eigenfunctions, at_most=MOST_FUNCTIONS)
@@ -48,13 +48,13 @@ class Exact(AbstractLaplacian[Solution, Solution]):
     def init(self, data: Pairs, *, key: PRNGKeyArray) -> Solution:
         ends = jnp.round(jnp.concatenate([data.z, data.next_z]), self.decimals)
         distinct, index = jnp.unique(ends, axis=0, size=self.max_values + 1, fill_value=jnp.inf, return_inverse=True)
-        complete = jnp.isinf(distinct[-1, 0])  # one row more than allowed shows whether they were enough
+        complete = jnp.isinf(distinct[-1, 0])  # the extra row is used only if there are too many values
         first, second = index.reshape(2, -1)
         size = self.max_values + 1
         counts = jnp.zeros((size, size)).at[first, second].add(1.0) / first.size
         law = (counts + counts.T) / 2
         visits = law.sum(axis=1)
-        # Indicators divided by their root visits: their covariance is then the identity less one direction.
+        # Indicators divided by the square roots of their visits: their covariance is the identity minus one direction.
         root = jnp.sqrt(visits)
         inverse = jnp.where(visits > 0, 1 / jnp.where(visits > 0, root, 1.0), 0.0)
         visited = jnp.diag((visits > 0).astype(law.dtype))
@@ -71,7 +71,7 @@ class Exact(AbstractLaplacian[Solution, Solution]):
         return state
 
     def eigenfunctions(self, solution: Solution, z: Float[Array, " z"]) -> Float[Array, " k"]:
-        """At the nearest value that was visited."""
+        """The eigenfunctions at the closest visited value of z."""
         return solution.table[jnp.argmin(jnp.sum((solution.distinct - z) ** 2, axis=-1))]
 
     def eigenvalues(self, solution: Solution) -> Float[Array, " k"]:

@@ -1,7 +1,7 @@
-"""Joint eigenfunctions as products of single-agent ones: the Kronecker baseline (paper, Section 4).
+"""The Kronecker baseline: joint eigenfunctions as products of single-agent ones (paper, Section 4).
 
-For agents that walk independently, the joint transition operator is the Kronecker product of single-agent ones: its
-eigenfunctions are products over the agents, and their eigenvalues 1 - lambda multiply.
+If agents walk independently, the joint transition operator is the Kronecker product of the single-agent operators. Its
+eigenfunctions are products over the agents, and the operator's eigenvalues 1 - lambda multiply.
 """
 
 from dataclasses import dataclass, field, replace
@@ -22,11 +22,11 @@ from cooptions.errors import MOST_FUNCTIONS, require, require_whole
 from cooptions.training.loop import Metrics
 
 States = tuple[Any, ...]
-"""The single-agent estimator's state for each type of agent."""
+"""The state of the single-agent estimator for each type of agent."""
 
 
 class Products(eqx.Module):
-    """Which single-agent eigenfunctions to multiply, 0 for the constant; those of each type of agent."""
+    """The single-agent solution of each type, and for each product the index of every agent's factor (0: constant)."""
 
     single: tuple[Any, ...]
     factors: Int[Array, "k agent"]
@@ -38,7 +38,7 @@ class Products(eqx.Module):
 class Kronecker(AbstractLaplacian[States, Products]):
     """The paper's Kronecker baseline: products of single-agent eigenfunctions, on raw joint states.
 
-    `single` is fitted once for each type of agent, on the transitions of all agents of that type, pooled.
+    `single` is fitted once for each type of agent, on the pooled transitions of all agents of that type.
 
         found = co.discover(walk, co.RawJoint(), co.Kronecker(4), key=key)
     """
@@ -46,9 +46,9 @@ class Kronecker(AbstractLaplacian[States, Products]):
     num_eigenfunctions: int = 10
     single: Allo | Nystrom | Exact = field(default_factory=Nystrom)
     agent_types: tuple[int, ...] = field(default=(0,), metadata={"set_by": "for_team"})
-    """Set by `for_team`, like the next."""
+    """The type of each agent. Set by `for_team`."""
     widths: tuple[int, ...] = field(default=(), metadata={"set_by": "for_team"})
-    """How many components of z belong to an agent of each type."""
+    """The number of components of z per agent of each type. Set by `for_team`."""
 
     def __post_init__(self) -> None:
         require_whole("num_eigenfunctions", self.num_eigenfunctions, at_most=MOST_FUNCTIONS)
@@ -89,7 +89,7 @@ class Kronecker(AbstractLaplacian[States, Products]):
 
     def solution(self, state: States) -> Products:
         single = tuple(self.single.solution(one) for one in state)
-        # A learned eigenvalue may come out below 0; only the constant's is exactly 0, and 1 - lambda below 0 is noise.
+        # Learned eigenvalues can be slightly negative; only the constant's is exactly 0. 1 - lambda below 0 is noise.
         learned = jnp.stack([self.single.eigenvalues(one) for one in single])
         decay = jnp.pad(1 - jnp.clip(learned, 1e-6, 1.0), ((0, 0), (1, 0)), constant_values=1.0)
         factors, products = largest_products(decay[np.array(self.agent_types)], self.num_eigenfunctions + 1)
@@ -104,7 +104,7 @@ class Kronecker(AbstractLaplacian[States, Products]):
         return solution.eigenvalues
 
     def single_eigenfunctions(self, solution: Products, z: Float[Array, " z"]) -> Float[Array, "agent single"]:
-        """The factors: each agent's own eigenfunctions."""
+        """The single-agent eigenfunctions of each agent, which are the factors of the products."""
         rows = [
             self.single.eigenfunctions(solution.single[kind], z[columns])
             for kind, columns in zip(self.agent_types, self._columns(), strict=True)
@@ -112,23 +112,23 @@ class Kronecker(AbstractLaplacian[States, Products]):
         return jnp.stack(rows)
 
     def _columns(self) -> list[slice]:
-        """Where each agent's state stands in z."""
+        """The slice of z for each agent's state."""
         ends = np.cumsum([self.widths[kind] for kind in self.agent_types]).tolist()
         return [slice(end - self.widths[kind], end) for kind, end in zip(self.agent_types, ends, strict=True)]
 
     def _pooled(self, data: Pairs, kind: int) -> Pairs:
         """The transitions of all agents of one type."""
-        columns = [at for of, at in zip(self.agent_types, self._columns(), strict=True) if of == kind]
-        return jax.tree.map(lambda z: jnp.concatenate([z[..., at] for at in columns], axis=-2), data)
+        columns = [part for each, part in zip(self.agent_types, self._columns(), strict=True) if each == kind]
+        return jax.tree.map(lambda z: jnp.concatenate([z[..., part] for part in columns], axis=-2), data)
 
 
 def largest_products(
     values: Float[Array, "factor value"], num: int
 ) -> tuple[Int[Array, "num factor"], Float[Array, " num"]]:
-    """The `num` largest products of one value for each factor, as indices and products, in descending order.
+    """The `num` largest products of one value per factor, as indices and products, in descending order.
 
-    Values are not negative, so what a long product leaves out of its last factor is itself among the largest: factors
-    are added one at a time and only the best are kept. Among equals the lower index is first.
+    Values are not negative, so every prefix of a largest product is itself among the largest. Factors are therefore
+    added one at a time, and only the best are kept. Ties are broken by the lower index.
     """
     indices, products = jnp.zeros((1, 0), jnp.int32), jnp.ones(1)
     for row in values:

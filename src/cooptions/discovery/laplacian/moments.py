@@ -1,4 +1,4 @@
-"""Second moments of functions of z along a walk, and the slowest combinations of these functions (Rayleigh-Ritz)."""
+"""Second moments of functions of z along a walk, and their slowest combinations by the Rayleigh-Ritz method."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,11 @@ from jaxtyping import Array, Float
 from cooptions.discovery.laplacian.base import Pairs
 
 BLOCK = 4096
-"""Transitions whose functions are in memory at once."""
+"""The number of transitions whose function values are in memory at once."""
 
 
 class Moments(eqx.Module):
-    """Of functions phi, over transitions (z, z') with both ends counted alike, as in the symmetrised walk."""
+    """Moments of functions phi over transitions (z, z'). Both ends count equally, as in the symmetrised walk."""
 
     mean: Float[Array, " function"]
     covariance: Float[Array, "function function"]
@@ -23,14 +23,14 @@ class Moments(eqx.Module):
 
 
 class Slowest(eqx.Module):
-    """Combinations `(phi - mean) @ weights` of unit variance and no correlation, in order of eigenvalue."""
+    """Uncorrelated combinations `(phi - mean) @ weights` of unit variance, in ascending order of eigenvalue."""
 
     weights: Float[Array, "function k"]
     eigenvalues: Float[Array, " k"]
 
 
 def moments(functions: Callable[[Float[Array, " z"]], Float[Array, " function"]], data: Pairs) -> Moments:
-    """Go through the data once, block by block."""
+    """The moments of `functions`, computed in one pass over the data, block by block."""
     num = data.z.shape[0]
     num_blocks = -(-num // BLOCK)
     padding = ((0, num_blocks * BLOCK - num), (0, 0))
@@ -62,11 +62,11 @@ def slowest(
     num: int,
     tolerance: float = 1e-5,
 ) -> Slowest:
-    """Minimise a^T energy a subject to a^T covariance a = 1, `num` times in turn, each uncorrelated with the former.
+    """The `num` uncorrelated minimisers a of a^T energy a subject to a^T covariance a = 1, in ascending order.
 
-    Directions whose variance is below `tolerance` of the largest are left out: their quotient is rounding error. At
-    1e-6 one in ten data sets of a 12x8 grid got a third function of its own, a spike where the whole team is together.
-    Where fewer than `num` directions are left, the last combinations are 0, with eigenvalue 2: there is no larger one.
+    Directions whose variance is below `tolerance` times the largest are left out, because their quotient is rounding
+    error. At 1e-6, one in ten data sets of a 12x8 grid had a different third function, a spike where the whole team is
+    together. If fewer than `num` directions remain, the last combinations are 0 with the largest possible eigenvalue 2.
     """
     variances, directions = jnp.linalg.eigh(covariance)
     kept = variances > tolerance * variances[-1]

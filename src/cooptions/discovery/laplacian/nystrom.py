@@ -1,4 +1,4 @@
-"""Eigenfunctions in closed form: z has few components, so that some hundred fixed functions of it span what is slow."""
+"""Eigenfunctions in closed form. z has few components, so a few hundred fixed functions span its slow functions."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from cooptions.errors import MOST_FUNCTIONS, WIDEST, require_number, require_who
 from cooptions.training.loop import Metrics
 
 CANDIDATES = 4096
-"""Visited z among which landmarks are chosen."""
+"""The number of visited z among which landmarks are chosen."""
 
 
 class Solution(eqx.Module):
@@ -31,7 +31,7 @@ class Solution(eqx.Module):
 class Nystrom(AbstractLaplacian[Solution, Solution]):
     """Eigenfunctions in closed form: one generalised eigenproblem. The default.
 
-    Rayleigh-Ritz on Gaussian bumps around visited z, and z itself.
+    The Rayleigh-Ritz method with Gaussian bumps around visited z, and z itself, as basis functions.
 
         found = co.discover(walk, co.Hit(), co.Nystrom(10), key=key)
     """
@@ -39,7 +39,7 @@ class Nystrom(AbstractLaplacian[Solution, Solution]):
     num_eigenfunctions: int = 10
     num_landmarks: int = 300
     bandwidth: float = 0.5
-    """Width of the bumps, in median distances between landmarks."""
+    """The width of the bumps, in units of the median distance between landmarks."""
 
     def __post_init__(self) -> None:
         require_whole("num_eigenfunctions", self.num_eigenfunctions, at_most=MOST_FUNCTIONS)
@@ -53,7 +53,7 @@ class Nystrom(AbstractLaplacian[Solution, Solution]):
     def init(self, data: Pairs, *, key: PRNGKeyArray) -> Solution:
         landmarks = spread_out(data.z, self.num_landmarks, key=key)
         distances = jnp.linalg.norm(landmarks[:, None] - landmarks, axis=-1)
-        # Fewer values than landmarks, as for a pair on a line: some landmarks coincide, and must not narrow the bumps.
+        # If there are fewer values than landmarks, some landmarks coincide. These must not narrow the bumps.
         apart = jnp.nanmedian(jnp.where(distances > 1e-6, distances, jnp.nan))
         bandwidth = self.bandwidth * jnp.maximum(jnp.nan_to_num(apart), 1e-3)
         found = moments(lambda z: _functions(landmarks, bandwidth, z), data)
@@ -75,9 +75,9 @@ class Nystrom(AbstractLaplacian[Solution, Solution]):
 
 
 def spread_out(z: Float[Array, "transition z"], num: int, *, key: PRNGKeyArray) -> Float[Array, "num z"]:
-    """Visited z that cover what was visited: each is the candidate farthest from those before it.
+    """Visited z that cover the visited region: each is the candidate farthest from the earlier ones.
 
-    Plain draws would repeat the frequent values, of which discrete features have few.
+    Random draws would repeat frequent values, especially with discrete features.
     """
     candidates = z[jax.random.randint(key, (CANDIDATES,), 0, z.shape[0])]
 

@@ -1,8 +1,8 @@
-"""Functions that stand for one feature, as functions of that feature alone.
+"""Profiles: eigenfunctions of one feature, averaged over the other features.
 
-A learned function of x holds a little of y, most of all where the walk seldom comes, as where both are aligned; an
-option that follows it then aligns both (docs/findings/option-training.md). In the basis `axes`, where a function is to
-stand for one feature, it is averaged over what the others may be.
+A learned function of x also depends slightly on y, most of all in rarely visited states, for example where both are
+aligned. An option that follows it then aligns both (docs/findings/option-training.md). In the basis `axes`, in which
+each function should depend on one feature, it is therefore averaged over the values of the others.
 """
 
 from collections.abc import Callable
@@ -17,24 +17,24 @@ from cooptions.discovery.laplacian.base import Pairs
 from cooptions.discovery.laplacian.canonical import Canonical, References
 
 NUM_POINTS = 128
-"""Values of a feature at which the averages are kept; in between they are straight lines."""
+"""The number of values of a feature at which averages are stored, with linear interpolation in between."""
 NUM_OTHERS = 64
-"""Visited z whose other features are averaged over."""
+"""The number of visited z over whose other features the functions are averaged."""
 NUM_VISITED = 8192
-"""Visited z that the mean and the variance are of."""
+"""The number of visited z from which mean and variance are computed."""
 
 
 class Profiles(eqx.Module):
-    """Every function along every feature, and the one feature it stands for."""
+    """The average of every function along every feature, and the feature that each function stands for."""
 
     low: Float[Array, "*seed z"]
     high: Float[Array, "*seed z"]
     table: Float[Array, "*seed z point k"]
     feature: Int[Array, "*seed k"]
-    """-1 for functions of several."""
+    """The feature that each function stands for; -1 for functions of several features."""
 
     def __call__(self, z: Float[Array, " z"], values: Float[Array, " k"]) -> Float[Array, " k"]:
-        """The functions at z: those of one feature by that alone, the others as they are."""
+        """The functions at z. Those of one feature are replaced by their profiles."""
         return jnp.where(self.feature >= 0, self.along(z)[self.feature, np.arange(values.size)], values)
 
     def along(self, z: Float[Array, " z"]) -> Float[Array, "z k"]:
@@ -52,7 +52,7 @@ def profiles_of(
     references: References,
     data: Pairs,
 ) -> Profiles:
-    """The profiles of the canonical `functions` of z, of zero mean and unit variance, for one seed."""
+    """The profiles of the canonical `functions` of z, with zero mean and unit variance, for one seed."""
     z = data.z
     others = z[_evenly(z.shape[0], NUM_OTHERS)]
     low, high = z.min(axis=0), z.max(axis=0)
@@ -70,7 +70,7 @@ def profiles_of(
 
 
 def feature_of(canonical: Canonical, references: References) -> Int[Array, "*seed k"]:
-    """The feature that each function stands for: its reference's, if that is a feature and no product or power."""
+    """The feature that each function stands for: that of its reference, or -1 if that is a product or power."""
     linear = references.degree == 1
     feature = np.where(linear, references.exponents.argmax(axis=1), -1)
     return jnp.asarray(feature)[canonical.reference % len(feature)]

@@ -1,4 +1,4 @@
-"""Exact answers, without anything learned, against which the learned parts are measured. NumPy, float64."""
+"""Oracles: exact solutions in NumPy and float64, with which learned quantities are compared."""
 
 from cooptions.discovery.oracles.distances import distance_to_medians as distance_to_medians
 from cooptions.discovery.oracles.distances import distance_to_nearest_minimiser as distance_to_nearest_minimiser

@@ -1,7 +1,7 @@
-"""Exact temporal distances, and the Fermat n-distances made of them (paper, Sections 2.3, 3.1 and 3.2).
+"""Exact temporal distances and the Fermat n-distances derived from them (paper, Sections 2.3, 3.1 and 3.2).
 
-Distances are directed, `distance[state, goal]`: from an agent's state to the Fermat state, which is always the second
-argument in the paper (Section 3.1).
+Distances are directed, `distance[state, goal]`, from an agent's state to the Fermat state. The Fermat state is always
+the second argument in the paper (Section 3.1).
 """
 
 import numpy as np
@@ -13,8 +13,9 @@ from cooptions.errors import require
 def successor_distance(transitions: Float[np.ndarray, "state state"], gamma: float) -> Float[np.ndarray, "state state"]:
     """d(s, g) = log p(g | g) - log p(g | s) (Myers et al. 2024; paper, Section 3.1).
 
-    p = (1 - gamma) (I - gamma P)^-1 is the law of the state after a geometric number k >= 0 of steps. Goals that
-    cannot be reached are at infinity. By p(g | s) = E[gamma^tau] p(g | g) this is also the hitting distance to g.
+    p = (1 - gamma) (I - gamma P)^-1 is the distribution of the state after a geometric number k >= 0 of steps. The
+    distance to unreachable goals is infinite. Since p(g | s) = E[gamma^tau] p(g | g), this is also the hitting distance
+    to g.
     """
     require(0.0 < gamma < 1.0, f"gamma must lie strictly between 0 and 1, not {gamma}")
     occupancy = (1.0 - gamma) * np.linalg.inv(np.eye(len(transitions)) - gamma * transitions)
@@ -27,10 +28,10 @@ def hitting_distance(
     gamma: float,
     values: Real[np.ndarray, " value"] | None = None,
 ) -> Float[np.ndarray, "state value"]:
-    """d_f(s, v) = -log E[gamma^tau], tau >= 0 the first time at which the feature is v, from the full state s.
+    """d_f(s, v) = -log E[gamma^tau], where tau >= 0 is the first time at which the feature is v, from the full state s.
 
-    `feature_values[s]` is the feature of state s. Columns follow `values`: by default its distinct values in
-    ascending order. A value that cannot be reached is at infinity.
+    `feature_values[s]` is the feature of state s. The columns follow `values`, by default the distinct feature values
+    in ascending order. The distance to an unreachable value is infinite.
     """
     require(0.0 < gamma < 1.0, f"gamma must lie strictly between 0 and 1, not {gamma}")
     goals = np.unique(feature_values) if values is None else values
@@ -50,9 +51,9 @@ def fermat_value(
     team: Int[np.ndarray, "*batch agent"],
     has_feature: Bool[np.ndarray, " agent"] | None = None,
 ) -> tuple[Float[np.ndarray, "*batch"], Int[np.ndarray, "*batch"]]:
-    """min over goals of sum_i d(s^i, goal) (Definition 1), and the first goal that attains it.
+    """min over goals of sum_i d(s^i, goal) (Definition 1), and the first minimising goal.
 
-    With `hitting_distance` of feature f this is z_f. Agents without the feature are left out by `has_feature`.
+    With the `hitting_distance` of feature f this is z_f. `has_feature` leaves out agents that lack the feature.
     """
     total = _summed_distance(distance, team, has_feature)
     best = total.argmin(axis=-1)
@@ -62,7 +63,7 @@ def fermat_value(
 def fermat_minimisers(
     distance: Float[np.ndarray, "state goal"], team: Int[np.ndarray, "*batch agent"], tolerance: float = 1e-9
 ) -> Bool[np.ndarray, "*batch goal"]:
-    """The Fermat set (Section 2.3): every goal whose summed distance is within `tolerance` of the least."""
+    """The Fermat set (Section 2.3): every goal whose summed distance is within `tolerance` of the minimum."""
     total = _summed_distance(distance, team, None)
     return total <= total.min(axis=-1, keepdims=True) + tolerance
 
@@ -74,10 +75,10 @@ def distance_to_nearest_minimiser(
     distance: Float[np.ndarray, "cell cell"],
     tolerance: float = 1e-9,
 ) -> Float[np.ndarray, "*batch"]:
-    """L1 distance, in cells, from an estimated Fermat state to the nearest exact one, on any map.
+    """The L1 distance, in cells, from an estimated Fermat state to the closest exact one, on any map.
 
-    `distance` is the `successor_distance` on the map whose free cells are `cells`; `team` holds cell numbers. Its mean
-    is the metric `fermat_error_cells`. On an open grid see also `distance_to_medians`.
+    `distance` is the `successor_distance` on the map with the free cells `cells`. `team` has cell numbers. The mean of
+    the result is the metric `fermat_error_cells`. For open grids see also `distance_to_medians`.
     """
     minimisers = fermat_minimisers(distance, team, tolerance)
     gaps = np.abs(estimate[..., None, :] - cells).sum(axis=-1)
@@ -87,10 +88,10 @@ def distance_to_nearest_minimiser(
 def distance_to_medians(
     estimate: Real[np.ndarray, "*batch feature"], agent_states: Real[np.ndarray, "*batch agent feature"]
 ) -> Float[np.ndarray, "*batch"]:
-    """L1 distance from an estimated Fermat state to the box of medians, the exact minimisers of the summed L1 distance.
+    """The L1 distance from an estimated Fermat state to the box of medians, which minimise the summed L1 distance.
 
-    An even team has an interval of medians on each axis, an odd one a point. On an open grid this is the Fermat set of
-    the number of steps; the successor distance need not agree exactly (see the tests).
+    An even number of agents has an interval of medians on each axis, an odd number a point. On an open grid this is the
+    Fermat set of the number of steps. That of the successor distance need not be exactly the same (see the tests).
     """
     ordered = np.sort(agent_states, axis=-2)
     num_agents = ordered.shape[-2]
@@ -103,18 +104,18 @@ def spread(
     agent_features: Bool[np.ndarray, "agent feature"] | None = None,
     categorical: Bool[np.ndarray, " feature"] | None = None,
 ) -> Float[np.ndarray, "*batch feature"]:
-    """The exact n-distance per feature: sum over agents of |x_i - median|, 0 when the team is aligned.
+    """The exact n-distance per feature: the sum over agents of |x_i - median|, 0 if the team is aligned.
 
-    `agent_features` leaves out agents that lack a feature (heterogeneous teams); a feature that no agent has
-    is 0. For features marked `categorical`, the distance between two values is 0 or 1: the spread counts
-    the agents that differ from the most common value.
+    `agent_features` leaves out agents that lack a feature (heterogeneous teams). A feature that no agent has is 0. For
+    features marked `categorical`, the distance between two values is 0 or 1, so the spread is the number of agents that
+    differ from the most common value.
     """
     states = np.asarray(agent_states, dtype=float)
     num_agents, num_features = states.shape[-2:]
     has = np.ones((num_agents, num_features), bool) if agent_features is None else agent_features
     kinds = np.zeros(num_features, bool) if categorical is None else categorical
     least = np.full((*states.shape[:-2], num_features), np.inf)
-    for agent in range(num_agents):  # some agent's own value is always a minimiser: a median, or the mode
+    for agent in range(num_agents):  # one agent's value is always a minimiser: a median or the mode
         gaps = np.abs(states - states[..., agent : agent + 1, :])
         total = (np.where(kinds, gaps > 0, gaps) * has).sum(axis=-2)
         least = np.where(has[agent], np.minimum(least, total), least)
@@ -135,6 +136,6 @@ def _summed_distance(
 
 
 def _negative_log(probabilities: np.ndarray) -> np.ndarray:
-    """-log p, with infinity for p = 0 and for what rounding leaves just below it."""
+    """-log p, with infinity for p = 0 and for slightly negative values from rounding."""
     positive = probabilities > 0.0
     return np.where(positive, -np.log(np.where(positive, probabilities, 1.0)), np.inf)

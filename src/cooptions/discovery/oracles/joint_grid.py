@@ -1,4 +1,4 @@
-"""The exact joint chain of a small team on a small grid, without collisions: what raw joint methods estimate."""
+"""The exact joint chain of a small team on a small grid without collisions, which raw joint methods estimate."""
 
 import functools
 
@@ -13,7 +13,7 @@ MAX_JOINT_STATES = 5000
 
 
 def joint_transitions(transitions: Float[np.ndarray, "state state"], num_agents: int) -> Float[np.ndarray, "team team"]:
-    """P x ... x P: agents move independently. Team (s^1, ..., s^N) has the number that `joint_teams` lists it under."""
+    """The Kronecker power P x ... x P for agents that move independently, with states in the order of `joint_teams`."""
     num_joint = len(transitions) ** num_agents
     require(num_joint <= MAX_JOINT_STATES, f"joint states: {num_joint}, too many for dense matrices")
     return functools.reduce(np.kron, [transitions] * num_agents)
@@ -31,7 +31,7 @@ def joint_grid_spectrum(
     *,
     stand_still: bool = False,
 ) -> tuple[Int[np.ndarray, "team agent 2"], Spectrum]:
-    """Every joint state as cells, and the eigenfunctions of the joint walk's Laplacian by `eigh`."""
+    """Every joint state as cells, and the exact eigenfunctions of the joint walk's Laplacian."""
     single = grid_transitions(free, stand_still=stand_still)
     weights = functools.reduce(np.kron, [stationary_distribution(single)] * num_agents)
     pairs = pair_law(joint_transitions(single, num_agents), weights)

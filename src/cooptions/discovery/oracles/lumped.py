@@ -1,7 +1,7 @@
-"""The transition operator on inter-agent relative states: joint states lumped by their spreads (paper, Section 3.2).
+"""The transition operator on relative states: joint states lumped by their spreads (paper, Section 3.2).
 
-The lumped process is not Markov in general. What graph-drawing objectives (ALLO) estimate from pairs (z, z') is the
-operator of its pair law, and that is what is computed here: counted from walks, or exactly for open grids.
+The lumped process is not Markov in general. Graph-drawing objectives (ALLO) estimate the operator of its pair law from
+pairs (z, z'). This module computes that operator, by counting in walks or exactly for open grids.
 """
 
 import itertools
@@ -19,14 +19,14 @@ from cooptions.errors import require
 
 @dataclass(frozen=True)
 class LumpedOperator:
-    """The symmetric pair law on distinct spread tuples, which are sorted; see `oracles.spectrum`."""
+    """The symmetric pair law on the sorted distinct spread tuples; see `oracles.spectrum`."""
 
     tuples: Real[np.ndarray, "tuple feature"]
     pairs: Float[np.ndarray, "tuple tuple"]
 
     @property
     def weights(self) -> Float[np.ndarray, " tuple"]:
-        """How often each tuple is visited."""
+        """The visitation probability of each tuple."""
         return self.pairs.sum(axis=1)
 
     def spectrum(self, num_eigenfunctions: int | None = None) -> Spectrum:
@@ -34,7 +34,7 @@ class LumpedOperator:
         return laplacian_spectrum(self.pairs, num_eigenfunctions)
 
     def index(self, spreads: Real[np.ndarray, "*batch feature"], decimals: int = 6) -> Int[np.ndarray, "*batch"]:
-        """The row of each spread tuple, to look eigenfunctions up at visited states; unknown ones are refused."""
+        """The row of each spread tuple, to look up eigenfunctions. Raises `ConfigError` for unknown tuples."""
         flat = spreads.reshape(-1, spreads.shape[-1])
         known = np.round(self.tuples.astype(float), decimals)
         rows, inverse = np.unique(np.round(flat.astype(float), decimals), axis=0, return_inverse=True)
@@ -47,10 +47,10 @@ class LumpedOperator:
 def counted_lumped(
     before: Real[np.ndarray, "transition feature"], after: Real[np.ndarray, "transition feature"], decimals: int = 6
 ) -> LumpedOperator:
-    """The operator by counting the spread tuples before and after each transition (rounded to `decimals`).
+    """The operator from counts of the spread tuples, rounded to `decimals`, before and after each transition.
 
-    Transitions count in both directions: this makes the pair law symmetric, and its row sums the mean visitation of
-    both ends. Works for any environment, with collisions, walls and resets as they are in the data.
+    Transitions count in both directions, which makes the pair law symmetric and its row sums the mean visitation of
+    both ends. This works for any environment, with the collisions, walls and resets in the data.
     """
     require(len(before) == len(after) > 0, "before and after: as many rows in each, and at least one")
     both = np.round(np.concatenate([before, after]).astype(float), decimals)
@@ -68,16 +68,17 @@ def open_grid_lumped(
     stand_still: bool = False,
     agent_features: Bool[np.ndarray, "agent 2"] | None = None,
 ) -> LumpedOperator:
-    """The operator exactly, for stationary independent random walkers on an open grid, without collisions.
+    """The exact operator for stationary independent random walkers on an open grid without collisions.
 
-    One agent's stationary walk over available actions is uniform on the directed edges and loops of the grid (the
-    weight of a cell is its number of actions, each drawn with the inverse). So its steps are a mixture of three
-    kinds, noop, x-move, y-move, and GIVEN the kind its x-pair and y-pair are independent: the coupling of
-    the axes at the boundary sits entirely in the mixture. Given who moves along which axis, the spreads of the two
-    axes are independent too, and each depends only on how many of the agents move along it. Nothing is
-    approximated. With `stand_still` the kinds have probability 1/5, 2/5, 2/5 and blocked moves are loops.
-    An agent without a feature (`agent_features`) does not move along that axis, as in the heterogeneous grid. What
-    data may differ in: episodes that start uniformly are not stationary, and collisions couple the agents.
+    One agent's stationary walk over available actions is uniform on the directed edges and loops of the grid: the
+    weight of a cell is its number of actions, each drawn with the inverse probability. So its steps are a mixture of
+    three kinds (noop, x-move, y-move), and GIVEN the kind, its x-pair and y-pair are independent. The coupling of the
+    axes at the boundary is entirely in the mixture. Given which agents move along which axis, the spreads of the two
+    axes are independent too, and each depends only on the number of agents that move along it. Nothing is approximated.
+
+    With `stand_still` the kinds have probabilities 1/5, 2/5, 2/5, and blocked moves are loops. An agent without a
+    feature (`agent_features`) does not move along that axis, as in the heterogeneous grid. Data can differ from this
+    operator, because episodes that start uniformly are not stationary and collisions couple the agents.
     """
     has = np.ones((num_agents, 2), bool) if agent_features is None else agent_features
     sizes = (height, width)
@@ -106,10 +107,10 @@ def enumerated_lumped(
     agent_states: Int[np.ndarray, "state feature"],
     num_agents: int,
 ) -> LumpedOperator:
-    """The operator exactly, for independent stationary agents on any map, by going through all teams of steps.
+    """The exact operator for independent stationary agents on any map, by enumerating all joint steps.
 
-    `agent_states[s]` are the features of single-agent state s, integers from 0. The cost grows with (number of
-    possible steps)^N / N!: on 15 x 15 two agents take a second, three some minutes; four only fit small maps.
+    `agent_states[s]` are the features of single-agent state s, integers from 0. The cost grows with (number of possible
+    steps)^N / N!. On 15 x 15, two agents take a second and three some minutes; four agents are feasible on small maps.
     """
     require(num_agents >= 2, f"num_agents must be at least 2, not {num_agents}")
     source, target = np.nonzero(transitions)
@@ -132,7 +133,7 @@ def enumerated_lumped(
 
 
 def _kind_probabilities(sizes: tuple[int, int], has: Bool[np.ndarray, "2"], stand_still: bool) -> list[float]:
-    """How likely one agent's stationary step is a noop, an x-move, a y-move."""
+    """The probabilities that one agent's stationary step is a noop, an x-move, a y-move."""
     if stand_still:
         counts = [1.0, 2.0 * has[0], 2.0 * has[1]]
     else:
@@ -142,7 +143,7 @@ def _kind_probabilities(sizes: tuple[int, int], has: Bool[np.ndarray, "2"], stan
 
 
 def _axis_pairs(size: int, members: int, movers: int, stand_still: bool) -> Float[np.ndarray, "spread spread"]:
-    """Pr(spread, spread') on one axis of `size` cells, when `movers` of its `members` agents move along it."""
+    """Pr(spread, spread') on one axis of `size` cells if `movers` of its `members` agents move along it."""
     num_spreads = members // 2 * (size - 1) + 1
     cells = np.arange(size)
     move_before = np.concatenate([cells[:-1], cells[1:]])
@@ -159,7 +160,7 @@ def _axis_pairs(size: int, members: int, movers: int, stand_still: bool) -> Floa
 
 
 def _teams(choices: list[Int[np.ndarray, " _"]]) -> Int[np.ndarray, "team agent"]:
-    """Every way to choose one entry for each agent, in the same order for lists of the same lengths."""
+    """All combinations of one entry per agent, in the same order for lists of the same lengths."""
     return np.stack([grid.ravel() for grid in np.meshgrid(*choices, indexing="ij")], axis=-1)
 
 
@@ -172,7 +173,7 @@ def _tuple_numbers(
 
 
 def _num_orderings(steps: Int[np.ndarray, "team agent"]) -> Float[np.ndarray, " team"]:
-    """In how many orders the agents can take each ascending list of steps: N! over the factorials of its repeats."""
+    """The number of orderings of each ascending list of steps: N! divided by the factorials of its repeats."""
     repeats = np.ones(len(steps))
     run = np.ones(len(steps))
     for agent in range(1, steps.shape[1]):

@@ -1,4 +1,4 @@
-"""Exact values of joint options on small grids: what the best team could gain, and what a given one does."""
+"""Exact values of joint options on small grids: of the optimal joint policy, and of a given one."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -13,7 +13,7 @@ from cooptions.envs.grid import Grid, State
 
 @dataclass(frozen=True)
 class JointModel:
-    """Every joint state of a grid, every joint action with "terminate" as the last one, and where it leads."""
+    """The joint states and joint actions of a grid, with the transitions. "Terminate" is each agent's last action."""
 
     positions: Int[np.ndarray, "state agent 2"]
     actions: Int[np.ndarray, "joint agent"]
@@ -24,7 +24,7 @@ class JointModel:
 
 
 def joint_model(env: Grid) -> JointModel:
-    """Step the environment from every joint state with every joint action."""
+    """The model of a grid, made by stepping the environment from every joint state with every joint action."""
     cells = np.argwhere(env.free)
     numbers = np.array(list(product(range(len(cells)), repeat=env.num_agents)))
     actions = np.array(list(product(range(env.num_actions + 1), repeat=env.num_agents)))
@@ -49,7 +49,7 @@ def joint_model(env: Grid) -> JointModel:
 def step_rewards(
     model: JointModel, value: Float[np.ndarray, " state"], step_cost: float, effort: float
 ) -> Float[np.ndarray, "state joint"]:
-    """What each joint action earns when the team climbs `value`; to terminate together earns nothing."""
+    """The reward of each joint action for climbing `value`. Terminating together has reward 0."""
     reward = value[model.following] - value[:, None] - step_cost - effort * model.movers
     return np.where(_all_end(model), 0.0, reward)
 
@@ -57,7 +57,7 @@ def step_rewards(
 def optimal_values(
     model: JointModel, reward: Float[np.ndarray, "state joint"], discount: float, tolerance: float = 1e-9
 ) -> Float[np.ndarray, " state"]:
-    """Value iteration over the joint MDP."""
+    """The optimal values of the joint MDP, by value iteration."""
     carries_on = discount * ~_all_end(model)
     values = np.zeros(len(reward))
     while True:

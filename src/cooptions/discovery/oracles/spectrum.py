@@ -1,8 +1,8 @@
-"""Exact Laplacian eigenfunctions of a reversible chain, and how an estimate is scored against them.
+"""Exact Laplacian eigenfunctions of a reversible chain, and the score of an estimate against them.
 
-Everything starts from the pair law `J[s, s']`: the probability that a step goes from s to s', made symmetric, with
-row sums w, the visitation weights. Then D_w^-1 J = (P + P*)/2, P* the time reversal, and the Laplacian is
-L = I - (P + P*)/2 (paper, Section 2.2). Ascending eigenvalues mean slowest first.
+The starting point is the pair law `J[s, s']`, the symmetrised probability that a step goes from s to s'. Its row sums w
+are the visitation weights. Then D_w^-1 J = (P + P*)/2, where P* is the time reversal, and the Laplacian is
+L = I - (P + P*)/2 (paper, Section 2.2). Eigenvalues ascend, slowest first.
 """
 
 from dataclasses import dataclass
@@ -32,10 +32,10 @@ def pair_law(
 
 
 def laplacian_spectrum(pairs: Float[np.ndarray, "state state"], num_eigenfunctions: int | None = None) -> Spectrum:
-    """The first eigenfunctions (all, by default) of L for a symmetric pair law, in order of eigenvalue.
+    """The first eigenfunctions (by default all) of L for a symmetric pair law, in ascending order of eigenvalue.
 
-    Signs are such that the largest component in size is positive. Within a cluster of equal eigenvalues the basis is
-    arbitrary: compare subspaces (`eigen_cosine`).
+    The component with the largest absolute value is positive. Within a cluster of equal eigenvalues the basis is
+    arbitrary, so compare subspaces (`eigen_cosine`).
     """
     num_states = len(pairs)
     wanted = num_states - 1 if num_eigenfunctions is None else num_eigenfunctions
@@ -44,7 +44,7 @@ def laplacian_spectrum(pairs: Float[np.ndarray, "state state"], num_eigenfunctio
     require(bool(np.all(weights > 0.0)), "pairs: a state is never visited")
     require(bool(np.allclose(pairs, pairs.T)), "pairs: the pair law must be symmetric")
     root = np.sqrt(weights)
-    # The constant is moved to -2, below all of [0, 2]: it is dropped exactly, even where eigenvalue 0 is multiple.
+    # The constant's eigenvalue is shifted to -2, below [0, 2], so that it is dropped even if eigenvalue 0 is multiple.
     laplacian = np.eye(num_states) - pairs / np.outer(root, root) - 2.0 * np.outer(root, root) / weights.sum()
     eigenvalues, vectors = scipy.linalg.eigh(laplacian, subset_by_index=(0, wanted))
     functions = vectors[:, 1:] / root[:, None]
@@ -53,9 +53,9 @@ def laplacian_spectrum(pairs: Float[np.ndarray, "state state"], num_eigenfunctio
 
 
 def eigenvalue_clusters(eigenvalues: Float[np.ndarray, " k"], tolerance: float = 0.02) -> list[list[int]]:
-    """Group ascending eigenvalues: a cluster goes on while the next is larger by at most `tolerance`, relatively.
+    """Cluster ascending eigenvalues: neighbours whose relative difference is at most `tolerance` share a cluster.
 
-    Pass a few more eigenvalues than are scored, so that the last cluster is not cut short.
+    Pass a few more eigenvalues than are scored, so that the last cluster is complete.
     """
     clusters = [[0]]
     for index in range(1, len(eigenvalues)):
@@ -73,11 +73,11 @@ def eigen_cosine(
     basis: Float[np.ndarray, "state k"],
     clusters: list[list[int]],
 ) -> Float[np.ndarray, " estimate"]:
-    """How much of each estimated eigenfunction lies in the exact eigenspace of its own cluster: 1 is perfect.
+    """The cosine between each estimated eigenfunction and the exact eigenspace of its cluster; 1 is perfect.
 
-    Estimate j is scaled to unit length under `weights` (nothing is subtracted, so a constant part counts against it)
-    and projected on the exact eigenfunctions of the cluster that holds j; the projection's norm is returned. "State"
-    may also be a sample of visited states with equal weights. Estimates that are 0 everywhere score 0.
+    Estimate j is scaled to unit length under `weights`, then projected on the exact eigenfunctions of the cluster that
+    contains j. The norm of the projection is returned. The mean is not subtracted, so a constant part lowers the score.
+    The states may also be a sample of visited states with equal weights. Estimates that are 0 everywhere score 0.
     """
     root = np.sqrt(weights)[:, None]
     lengths = np.linalg.norm(root * values, axis=0)

@@ -1,7 +1,7 @@
-"""Random walks of one agent: transition matrices, exact on grids and counted elsewhere (paper, Section 3.1).
+"""Random walks of one agent: transition matrices, exact for grids and counted elsewhere (paper, Section 3.1).
 
-A transition matrix is dense, `P[state, next]`, with rows that sum to 1. Cells of a grid are numbered row by row;
-the feature x of a cell is its row, y its column.
+A transition matrix is dense, `P[state, next]`, with rows that sum to 1. The cells of a grid are numbered row by row.
+The feature x of a cell is its row, y its column.
 """
 
 import numpy as np
@@ -15,14 +15,14 @@ MOVES = np.array([(0, 0), (-1, 0), (1, 0), (0, -1), (0, 1)])  # noop, up, down, 
 
 
 def grid_cells(free: Bool[np.ndarray, "height width"]) -> Int[np.ndarray, "cell 2"]:
-    """The (row, column) of every free cell, in the order in which all oracles number them."""
+    """The (row, column) of every free cell, in the order of the cell numbers of all oracles."""
     return np.argwhere(free)
 
 
 def cell_indices(
     free: Bool[np.ndarray, "height width"], positions: Real[np.ndarray, "*batch 2"]
 ) -> Int[np.ndarray, "*batch"]:
-    """The numbers of the cells at `positions`, the inverse of `grid_cells`."""
+    """The cell numbers of `positions`, the inverse of `grid_cells`."""
     numbers = np.where(free, np.cumsum(free).reshape(free.shape) - 1, -1)
     rows, columns = np.moveaxis(np.asarray(positions).astype(int), -1, 0)
     require(bool(np.all((rows >= 0) & (columns >= 0))), "positions: rows and columns must not be negative")
@@ -34,10 +34,10 @@ def cell_indices(
 def grid_transitions(
     free: Bool[np.ndarray, "height width"], *, stand_still: bool = False
 ) -> Float[np.ndarray, "cell cell"]:
-    """The uniform random walk over noop and four moves.
+    """The transition matrix of the uniform random walk over noop and four moves.
 
-    Moves into walls or off the grid are unavailable, as in `cooptions.envs.grid`: the draw is over the others. With
-    `stand_still` they may be drawn, and stand still.
+    Moves into walls or off the grid are unavailable and not drawn, as in `cooptions.envs.grid`. With `stand_still` they
+    are drawn and have no effect.
     """
     cells = grid_cells(free)
     walkable = np.pad(free, 1)
@@ -56,11 +56,11 @@ def counted_transitions(
     next_states: Real[np.ndarray, "transition feature"],
     last: Bool[np.ndarray, " transition"] | None = None,
 ) -> tuple[Real[np.ndarray, "state feature"], Float[np.ndarray, "state state"]]:
-    """The distinct states of one agent, sorted, and the transition matrix between them by counting.
+    """The sorted distinct states of one agent, and the counted transition matrix between them.
 
-    `last` marks transitions whose `next_states` row already belongs to another episode: they do not count. Leave
-    it out for outcomes of `cooptions.envs.rollout.advance`, which keep the final state. A state that was
-    entered and never left is given a self-loop.
+    `last` marks transitions whose `next_states` row belongs to the next episode; they are ignored. Leave it out for
+    outcomes of `cooptions.envs.rollout.advance`, which keep the final state. A state that is entered but never left
+    gets a self-loop.
     """
     keep = slice(None) if last is None else ~last
     both = np.concatenate([states[keep], next_states[keep]])
@@ -75,13 +75,13 @@ def counted_transitions(
 def count_pairs(
     before: Int[np.ndarray, " transition"], after: Int[np.ndarray, " transition"], num_states: int
 ) -> Float[np.ndarray, "state state"]:
-    """How often each pair of state numbers occurs."""
+    """The number of occurrences of each pair of states."""
     flat = np.bincount(before * num_states + after, minlength=num_states**2)
     return flat.reshape(num_states, num_states).astype(float)
 
 
 def stationary_distribution(transitions: Float[np.ndarray, "state state"]) -> Float[np.ndarray, " state"]:
-    """The distribution pi = pi P; refused where it is not unique, e.g. on a map of two separate rooms."""
+    """The distribution pi = pi P. Raises `ConfigError` if it is not unique, for example on a map of two rooms."""
     num_classes, labels = connected_components(csr_array(transitions), connection="strong")
     leaves = (transitions > 0) & (labels[:, None] != labels[None, :])
     num_closed = num_classes - len(np.unique(labels[leaves.any(axis=1)]))
@@ -97,12 +97,12 @@ def simulate_walk(
     num_steps: int,
     rng: np.random.Generator,
 ) -> Int[np.ndarray, "time *batch"]:
-    """Independent walkers from `start`, at times 0 .. num_steps; a team is an axis of `start`."""
+    """The states of independent walkers from `start` at times 0 .. num_steps. A team is an axis of `start`."""
     width = int((transitions > 0).sum(axis=1).max())
     successors = np.argsort(-transitions, axis=1, kind="stable")[:, :width]
     cumulative = np.take_along_axis(transitions, successors, axis=1).cumsum(axis=1)
-    cumulative[:, -1] = np.inf  # rounding must not let a draw fall off the end
-    # A row with fewer than `width` successors ends at 1 up to rounding: never go on to its impossible ones.
+    cumulative[:, -1] = np.inf  # so that rounding never makes a draw exceed it
+    # A row with fewer than `width` successors reaches 1 up to rounding before its impossible successors.
     cumulative[cumulative > 1.0 - 1e-9] = np.inf
     walk = np.empty((num_steps + 1, *start.shape), dtype=np.int64)
     walk[0] = start

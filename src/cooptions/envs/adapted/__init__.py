@@ -1,1 +1,1 @@
-"""Environments of JaxMARL and Jumanji by name: one file each, which declares a factorisation and nothing more."""
+"""Named environments of JaxMARL and Jumanji, one file each, which declares the factorisation."""

@@ -22,7 +22,7 @@ STAY = len(MOVES)
 
 
 class PatientCleaner(JumanjiCleaner):
-    """Jumanji's environment with one more action, which stands still: there is none, and an option needs one."""
+    """Jumanji's environment with an additional action that stands still, which options need."""
 
     @property
     def action_spec(self) -> MultiDiscreteArray:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -44,7 +44,7 @@ class PatientCleaner(JumanjiCleaner):
 class Cleaner(AbstractScenario):
     """Agents clean every cell of a maze, a new one each episode (Cleaner, Jumanji).
 
-    A cell that becomes clean pays 1, and every step costs a half. All agents begin in one corner.
+    The team receives 1 for each cell that it cleans, and -0.5 per step. All agents start in one corner.
     """
 
     pattern: ClassVar[str] = r"(?P<grid_size>\d+)x(?P=grid_size)-(?P<num_agents>\d+)p"
@@ -76,7 +76,7 @@ class Cleaner(AbstractScenario):
 
 
 def _observe(observation: Any) -> Float[Array, "agent row column channel"]:
-    """Pictures of walls, dirt, the agent's own place and its teammates'."""
+    """Channels for walls, dirt, the agent's own position and its teammates' positions."""
     places, num = observation.agents_locations, len(observation.agents_locations)
     own = jnp.zeros((num, *observation.grid.shape)).at[jnp.arange(num), places[:, 0], places[:, 1]].set(1.0)
     shared = [jnp.broadcast_to(observation.grid == kind, own.shape) for kind in (WALL, DIRTY)]

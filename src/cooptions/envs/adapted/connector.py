@@ -18,7 +18,7 @@ from cooptions.errors import require, require_whole
 from cooptions.types import Feature
 
 NUM_KINDS = 3
-"""A cell is a trail, the place or the target of an agent: 1, 2, 3 for the first, 4, 5, 6 for the second, ..."""
+"""The kinds of cells per agent: trail, position, target. They are 1, 2, 3 for the first agent, 4, 5, 6 for the next."""
 
 
 @FAMILIES.register("connector")
@@ -26,7 +26,7 @@ NUM_KINDS = 3
 class Connector(AbstractScenario):
     """Agents walk to a target each, and nobody can cross the trail of another (Connector, Jumanji).
 
-    An agent that arrives earns 1; until then every step costs it 0.03.
+    An agent receives 1 when it arrives, and -0.03 per step until then.
     """
 
     pattern: ClassVar[str] = r"(?P<grid_size>\d+)x(?P=grid_size)-(?P<num_agents>\d+)p"
@@ -58,7 +58,7 @@ class Connector(AbstractScenario):
 
 
 def _observe(grid: Int[Array, "row column"], num_agents: int) -> Float[Array, "agent row column channel"]:
-    """Pictures of the agent's own trail, place and target, then of its teammates'."""
+    """Channels for the agent's own trail, position and target, then for its teammates'."""
     kinds = np.array([PATH, POSITION, TARGET])
     own = grid[None, ..., None] == kinds + NUM_KINDS * np.arange(num_agents)[:, None, None, None]
     any_of = own.any(axis=0)
@@ -66,6 +66,6 @@ def _observe(grid: Int[Array, "row column"], num_agents: int) -> Float[Array, "a
 
 
 def _tiles(state: Any) -> Int[Array, "row column"]:
-    """Trails, and the places that agents left or hold: nobody enters these."""
+    """The map, in which trails are marked because no agent can enter them."""
     is_trail = (state.grid != EMPTY) & ((state.grid - PATH) % NUM_KINDS == 0)
     return jnp.where(is_trail, int(Tile.MARK), int(Tile.FREE))

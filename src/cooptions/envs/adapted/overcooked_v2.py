@@ -22,7 +22,7 @@ with quiet_import():
     from jaxmarl.environments.overcooked_v2.overcooked import OvercookedV2 as JaxMARLOvercookedV2
 
 ACTION_NAMES = ("x+1", "y+1", "x-1", "y-1", "stay", "interact")
-"""In JaxMARL's order: right, down, left, up."""
+"""The names of the actions in JaxMARL's order: right, down, left, up, stay, interact."""
 
 
 @FAMILIES.register("overcooked_v2")
@@ -30,8 +30,8 @@ ACTION_NAMES = ("x+1", "y+1", "x-1", "y-1", "stay", "interact")
 class OvercookedV2(AbstractScenario):
     """Cooks deliver what the recipe asks for, which not all of them can see (OvercookedV2, JaxMARL).
 
-    An agent's state is its place, orientation and inventory, less the coordinate along which a wall keeps the agents
-    apart. A correct delivery pays 20.
+    An agent's state is its position, orientation and inventory, without a coordinate along which a wall separates the
+    agents. The team receives 20 for a correct delivery.
     """
 
     pattern: ClassVar[str] = (
@@ -52,7 +52,7 @@ class OvercookedV2(AbstractScenario):
 
     layout: str = "cramped_room_v2"
     view: int = 0
-    """How many cells away an agent sees; 0 is the whole kitchen."""
+    """The distance in cells up to which an agent sees; 0 is the whole kitchen."""
     shaping_horizon: int = 10_000_000
     """Steps of training over which the shaped rewards fade; 0 is off."""
     time_limit: int = 400
@@ -100,7 +100,7 @@ def _agent_states(agents: Any, features: tuple[Feature, ...], num_ingredients: i
 
 
 def held(inventory: Int[Array, " agent"], num_ingredients: int) -> Int[Array, " agent"]:
-    """What agents carry: 0 nothing, 1 a plate, 2 a dish, 3 and on an ingredient."""
+    """The item that each agent carries: 0 nothing, 1 a plate, 2 a dish, 3 or more an ingredient."""
     ingredients = jnp.array([DynamicObject.ingredient(number) for number in range(num_ingredients)])
     raw = jnp.argmax(inventory[:, None] == ingredients, axis=1) + 3
     cooked = (inventory & DynamicObject.COOKED) != 0
@@ -108,7 +108,7 @@ def held(inventory: Int[Array, " agent"], num_ingredients: int) -> Int[Array, " 
 
 
 def _pictures(features: tuple[Feature, ...]) -> dict[str, Any]:
-    """The kitchen as a map, where agents' states have both coordinates."""
+    """The arguments that draw the kitchen as a map, if the agents' states have both coordinates."""
     if [feature.name for feature in features[:2]] != ["x", "y"]:
         return {}
     kinds = np.full(StaticObject.INGREDIENT_PILE_BASE + 10, Tile.MARK, np.int32)

@@ -25,7 +25,7 @@ SHELVES: dict[Size, tuple[int, int]] = {"tiny": (1, 3), "small": (2, 3), "medium
 class RobotWarehouse(AbstractScenario):
     """Robots bring requested shelves to the goals and put them back (RobotWarehouse, Jumanji).
 
-    A delivery pays 1. Two robots that collide end the episode.
+    The team receives 1 for a delivery. A collision of two robots ends the episode.
     """
 
     pattern: ClassVar[str] = r"(?P<size>tiny|small|medium|large)-(?P<num_agents>\d+)p"
@@ -35,7 +35,7 @@ class RobotWarehouse(AbstractScenario):
     size: Size = "tiny"
     num_agents: int = 2
     requests: int = 0
-    """How many shelves are requested at a time; 0 is one for each robot."""
+    """The number of shelves requested at a time; 0 is one for each robot."""
     column_height: int = 8
     time_limit: int = 500
 
@@ -78,7 +78,7 @@ def _agent_states(agents: Any) -> Int[Array, "agent feature"]:
 
 
 def _requested(state: Any) -> Float[Array, "shelf 2"]:
-    """Where the requested shelves are; the others are hidden."""
+    """The positions of the requested shelves. Other shelves are NaN, which hides them."""
     place = jnp.stack([state.shelves.position.x, state.shelves.position.y], axis=1).astype(jnp.float32)
     return jnp.where(state.shelves.is_requested[:, None] > 0, place, jnp.nan)
 

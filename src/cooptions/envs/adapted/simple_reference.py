@@ -23,7 +23,7 @@ NUM_AGENTS, NUM_WORDS = 2, 10
 class SimpleReference(AbstractScenario):
     """Two agents on a plane tell each other which of three landmarks to go to (MPE, JaxMARL).
 
-    An action is a move and one of ten words, which the mate hears in the next step.
+    An action is a move and one of ten words, which the teammate observes in the next step.
     """
 
     examples: ClassVar[tuple[str, ...]] = ("mpe-simple_reference",)

@@ -16,7 +16,7 @@ with quiet_import():
 
 MOVES = ("stay", "x-1", "x+1", "y-1", "y+1")
 REACH = 3.0
-"""Agents are put between -1 and 1; beyond this they count as at the edge."""
+"""The limit of positions in agents' states; positions beyond it are clipped. Agents start between -1 and 1."""
 
 
 @FAMILIES.register("mpe-simple_spread")
@@ -24,7 +24,8 @@ REACH = 3.0
 class SimpleSpread(AbstractScenario):
     """Agents on a plane share out landmarks among themselves (MPE, JaxMARL).
 
-    As many landmarks as agents; the team is paid the nearer it covers them all, and loses by collisions.
+    There are as many landmarks as agents. The reward increases as the team covers all landmarks and decreases with
+    collisions.
     """
 
     pattern: ClassVar[str] = r"(?:(?P<num_agents>\d+)p)?"

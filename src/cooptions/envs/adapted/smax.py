@@ -26,7 +26,7 @@ MOVES = ("y+1", "x+1", "y-1", "x-1", "stop")
 class Smax(AbstractScenario):
     """Units fight side by side against an army that follows a script (SMAX, JaxMARL).
 
-    An agent's state is its place on the map and its health. The team is paid for damage, and 1 for a victory.
+    An agent's state is its position and its health. The team is rewarded for damage, and receives 1 for a victory.
     """
 
     pattern: ClassVar[str] = (
@@ -64,14 +64,14 @@ class Smax(AbstractScenario):
 
 
 def _units(smax: Any, state: Any) -> Float[Array, "unit 3"]:
-    """Place and share of health of every unit, the enemies last; one pushed off the map is at its edge."""
+    """Position and fraction of health of every unit, enemies last. Positions off the map are clipped."""
     size = jnp.array([smax.map_width, smax.map_height], jnp.float32)
     health = state.unit_health / smax.unit_type_health[state.unit_types]
     return jnp.concatenate([state.unit_positions.clip(0.0, size), health[:, None].clip(0.0, 1.0)], axis=1)
 
 
 def _standing(smax: Any, state: Any) -> Float[Array, "unit 3"]:
-    """The units that are alive; the dead are hidden."""
+    """The states of the living units. Dead units are NaN, which hides them."""
     return jnp.where(state.unit_alive[:, None], _units(smax, state), jnp.nan)
 
 
@@ -80,7 +80,7 @@ def _is_over(state: Any, allies: int) -> Any:
 
 
 def _scores(state: Any, allies: int) -> Float[Array, "2"]:
-    """Whether the enemies are dead and an ally is not, and how many of the enemies are, in percent."""
+    """In percent: whether all enemies are dead and an ally is alive, and the fraction of enemies that are dead."""
     defeated = 1.0 - state.unit_alive[allies:].mean()
     won = (defeated == 1.0) & state.unit_alive[:allies].any()
     return 100.0 * jnp.stack([won.astype(jnp.float32), defeated])

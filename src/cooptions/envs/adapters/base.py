@@ -1,4 +1,4 @@
-"""What the adapters for other libraries' environments share."""
+"""The base class of adapters for environments of other libraries."""
 
 import abc
 from collections.abc import Callable
@@ -18,21 +18,21 @@ from cooptions.errors import require
 from cooptions.types import Feature, TimeStep
 
 ONLY_DRAWN = {"only_drawn": True}
-"""Marks what frames show: option sets fit an environment however it is drawn."""
+"""Marks fields that affect only pictures, so that they are left out of fingerprints."""
 
 
 class Tile(IntEnum):
-    """What frames show in a cell below the agents."""
+    """The kind of a map cell in pictures."""
 
     FREE = 0
     WALL = 1
     MARK = 2
-    """Anything that matters to the task: dirt, a shelf, a trail, a pot."""
+    """Anything relevant to the task, for example dirt, a shelf, a trail or a pot."""
     GOAL = 3
 
 
 class Wrapped(eqx.Module):
-    """Another library's state, and the team's return so far."""
+    """The other library's state, and the team's return so far."""
 
     inner: Any
     total: Float[Array, ""]
@@ -40,35 +40,35 @@ class Wrapped(eqx.Module):
 
 @dataclass(frozen=True)
 class AbstractAdapter(AbstractEnv[Wrapped]):
-    """Another library's environment as a team task; `factorise` is all that a user must add."""
+    """An environment of another library as a team task. Users must provide `features` and `factorise`."""
 
     env: Any
     _: KW_ONLY
     features: tuple[Feature, ...] = ()
-    """The features of one agent's state, in the order of `factorise`. At least one."""
+    """The features of one agent's state, in the order of `factorise`. At least one is required."""
     factorise: Callable[[Any], Any]
     """The wrapped environment's state -> [agent, feature]: one state per agent."""
     noop: int = 0
-    """The action that stands still, or does the least."""
+    """The action that stands still or has the least effect."""
     action_names: tuple[str, ...] = ()
-    """What the actions are called; numbers where left out."""
+    """The names of the actions, by default `action 0`, `action 1`, ..."""
     ground: str | None = None
-    """What agents move on, in words. Options that see the agents alone fit every environment with the same one."""
+    """A name for what agents move on. Options with relation sight fit every environment with the same one."""
     team_reward: Literal["mean", "sum"] = "mean"
-    """How the rewards of the agents become the team's."""
+    """How the agents' rewards are combined to the team's."""
     score: Callable[[Any], Any] | None = None
-    """The wrapped environment's state -> [score], named by `score_names`; None scores the return so far."""
+    """The wrapped environment's state -> [score], named by `score_names`. None uses the return so far."""
     score_names: tuple[str, ...] = ("return",)
     timed_out: Callable[[Any], Any] | None = None
-    """The wrapped environment's state -> whether an episode that ends there ends by a time limit alone, after which
-    the task would have gone on. None believes what the environment says."""
+    """The wrapped environment's state -> whether an episode that ends there was only cut off by a time limit. None
+    uses the environment's own discount."""
     landmarks: Callable[[Any], Any] | None = field(default=None, metadata=ONLY_DRAWN)
-    """The wrapped environment's state -> [landmark, feature]: places that frames show beside the agents, in the first
+    """The wrapped environment's state -> [landmark, feature]: positions to draw besides the agents, in the first
     features of an agent's state. NaN hides a landmark."""
     tiles: Callable[[Any], Any] | None = field(default=None, metadata=ONLY_DRAWN)
-    """The wrapped environment's state -> [row, column] of `Tile`: the map that frames show below the agents."""
+    """The wrapped environment's state -> [row, column] of `Tile`: the map to draw below the agents."""
     axes: tuple[int, int] = field(default=(0, 1), metadata=ONLY_DRAWN)
-    """Which features are the row and the column of a picture."""
+    """The indices of the features that are the row and the column of a picture."""
 
     def __post_init__(self) -> None:
         require(len(self.features) > 0, "features: give at least one Feature, in the order of factorise")
@@ -102,7 +102,7 @@ class AbstractAdapter(AbstractEnv[Wrapped]):
     @cached_property
     @abc.abstractmethod
     def action_counts(self) -> tuple[int, ...]:
-        """How many actions each agent has; a `ConfigError` unless actions are discrete."""
+        """The number of actions of each agent. Raises `ConfigError` if actions are not discrete."""
 
     @property
     def num_agents(self) -> int:
@@ -116,13 +116,13 @@ class AbstractAdapter(AbstractEnv[Wrapped]):
         return jnp.asarray(self.factorise(state.inner)).astype(jnp.float32)
 
     def _own_actions(self) -> Bool[Array, "agent action"]:
-        """True where an action exists: agents with fewer actions than others are padded."""
+        """Whether each action exists for each agent. Agents with fewer actions than others are padded."""
         return jnp.asarray(np.arange(self.num_actions)[None] < np.array(self.action_counts)[:, None])
 
     def _start(
         self, inner: Any, observation: Shaped[Array, "agent ..."], action_mask: Bool[Array, "agent action"]
     ) -> tuple[Wrapped, TimeStep]:
-        """The state and time step of an episode's start."""
+        """The state and time step at the start of an episode."""
         before = Wrapped(inner=inner, total=jnp.float32(0.0))
         zero, one = jnp.float32(0.0), jnp.float32(1.0)
         return self._follow(before, inner, observation, action_mask, zero, discount=one, last=jnp.bool_(False))
@@ -139,7 +139,7 @@ class AbstractAdapter(AbstractEnv[Wrapped]):
         last: Bool[Array, ""],
         shaped_reward: Shaped[Array, ""] | float = 0.0,
     ) -> tuple[Wrapped, TimeStep]:
-        """The state and time step that follow `before`; `rewards` are per agent, or already the team's."""
+        """The state and time step after `before`. `rewards` are per agent, or already the team's."""
         reward = (jnp.mean if self.team_reward == "mean" else jnp.sum)(rewards.astype(jnp.float32))
         state = Wrapped(inner=inner, total=before.total + reward)
         score = state.total if self.score is None else jnp.asarray(self.score(inner))
@@ -157,5 +157,5 @@ class AbstractAdapter(AbstractEnv[Wrapped]):
 
 
 def _shape(function: Callable[[Any], Any], state: Wrapped) -> tuple[int, ...]:
-    """The shape of what a user's function makes of a state."""
+    """The shape of the result of a user's function of a state."""
     return jax.eval_shape(lambda inner: jnp.asarray(function(inner)), state.inner).shape

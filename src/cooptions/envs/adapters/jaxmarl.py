@@ -1,4 +1,4 @@
-"""Any JaxMARL environment with discrete actions, behind our interface."""
+"""The adapter for JaxMARL environments with discrete actions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ with quiet_import():
 class FromJaxMARL(AbstractAdapter):
     """A JaxMARL environment, given the factorisation of its state.
 
-    Observations of unequal shapes are flattened and padded with 0; agents with fewer actions than others
-    have the rest masked, on top of the environment's own `get_avail_actions` where it has one.
+    Observations of different shapes are flattened and padded with 0. The action mask combines the environment's
+    `get_avail_actions`, if it has one, with a mask for agents that have fewer actions than others.
 
         spread = jaxmarl.make("MPE_simple_spread_v3")
         env = co.FromJaxMARL(
@@ -37,10 +37,9 @@ class FromJaxMARL(AbstractAdapter):
 
     env: MultiAgentEnv
     ends_by_time_limit: bool = False
-    """Whether every end of an episode is a time limit, after which the task would have gone on: JaxMARL does not
-    say."""
+    """Whether episodes end only by a time limit, so that learners should bootstrap. JaxMARL does not say."""
     shaping_horizon: int = 0
-    """Steps of training over which the environment's `info["shaped_reward"]` fades; 0 leaves it out."""
+    """Steps of training over which the environment's `info["shaped_reward"]` fades; with 0 it is not used."""
 
     @cached_property
     def action_counts(self) -> tuple[int, ...]:
@@ -56,7 +55,7 @@ class FromJaxMARL(AbstractAdapter):
 
     @cached_property
     def _has_masks(self) -> bool:
-        """Whether the environment implements `get_avail_actions`; many do not."""
+        """Whether the environment implements `get_avail_actions`."""
         try:
             _, state = jax.eval_shape(self.env.reset, jax.random.key(0))
             jax.eval_shape(self.env.get_avail_actions, state)
@@ -69,7 +68,7 @@ class FromJaxMARL(AbstractAdapter):
         return self._start(inner, self._observation(observations), self._action_mask(inner))
 
     def step(self, state: Wrapped, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[Wrapped, TimeStep]:
-        # Not `step`, which resets by itself and drops the final state.
+        # Not JaxMARL's `step`, which resets automatically and drops the final state.
         observations, inner, rewards, dones, info = self.env.step_env(
             key, state.inner, dict(zip(self.env.agents, action, strict=True))
         )
@@ -100,7 +99,7 @@ class FromJaxMARL(AbstractAdapter):
 
 
 def stack_padded(arrays: Sequence[Array]) -> Shaped[Array, "array ..."]:
-    """Stack arrays; if their shapes differ, flatten them and pad with 0 to the longest."""
+    """Stack arrays. If their shapes differ, they are flattened and padded with 0 to the longest."""
     if len({array.shape for array in arrays}) > 1:
         longest = max(array.size for array in arrays)
         arrays = [jnp.pad(array.ravel(), (0, longest - array.size)) for array in arrays]

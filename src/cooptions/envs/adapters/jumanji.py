@@ -1,4 +1,4 @@
-"""Any multi-agent Jumanji environment, behind our interface."""
+"""The adapter for multi-agent Jumanji environments."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from cooptions.types import TimeStep
 
 
 def agents_view(observation: Any) -> Any:
-    """What most multi-agent Jumanji environments show to each agent."""
+    """The field `agents_view` of an observation, which most multi-agent Jumanji environments have."""
     if not hasattr(observation, "agents_view"):
         raise ConfigError(f"observe: a {type(observation).__name__} has no agents_view; say what to show each agent")
     return observation.agents_view
@@ -27,8 +27,8 @@ def agents_view(observation: Any) -> Any:
 class FromJumanji(AbstractAdapter):
     """A Jumanji environment with one discrete action per agent, given the factorisation of its state.
 
-    `discount` and `last` are the environment's own. Many of Jumanji's environments call their time limit a
-    termination; `timed_out` tells the two apart.
+    `discount` and `last` are the environment's own. Many of Jumanji's environments report a time limit as a
+    termination; `timed_out` distinguishes the two.
 
         env = co.FromJumanji(
             RobotWarehouse(),
@@ -58,14 +58,14 @@ class FromJumanji(AbstractAdapter):
         return self._start(inner, self._observation(observation), self._action_mask(observation))
 
     def step(self, state: Wrapped, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[Wrapped, TimeStep]:
-        inner, timestep = self.env.step(state.inner, action)  # randomness comes from a key in its state
+        inner, timestep = self.env.step(state.inner, action)  # its state has its own random key
         return self._follow(
             state,
             inner,
             self._observation(timestep.observation),
             self._action_mask(timestep.observation),
             jnp.asarray(timestep.reward),
-            discount=jnp.max(timestep.discount).astype(jnp.float32),  # the task ends when it has for all agents
+            discount=jnp.max(timestep.discount).astype(jnp.float32),  # the task ends when it ends for all agents
             last=jnp.asarray(timestep.last()),
         )
 

@@ -1,4 +1,4 @@
-"""Importing JaxMARL without its side effects on the terminal."""
+"""Import JaxMARL without its side effects on the terminal."""
 
 import contextlib
 import io
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet_import() -> Iterator[None]:
-    """Swallow what JaxMARL 0.2.0 prints when imported, and keep the standard streams as they were.
+    """Suppress what JaxMARL 0.2.0 prints when it is imported, and restore the standard streams afterwards.
 
-    It says which optional environments it lacks, and sets `sys.stdout` and `sys.stderr` to the interpreter's
-    originals, which undoes any redirection around the import: hence the original is replaced here too.
+    It prints the missing optional environments, and sets `sys.stdout` and `sys.stderr` to the interpreter's originals.
+    That undoes any redirection around the import, so `sys.__stdout__` is replaced here too.
     """
     streams = sys.stdout, sys.stderr, sys.__stdout__
     sys.stdout = sys.__stdout__ = io.StringIO()  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,4 +1,4 @@
-"""Environments of other libraries by name: a class says how a scenario is made and factorised, and nothing more."""
+"""The base class of named scenarios from other libraries, which only define an adapter."""
 
 import abc
 from functools import cached_property
@@ -12,21 +12,21 @@ from cooptions.types import TimeStep
 
 
 class AbstractScenario(AbstractAlike[Wrapped]):
-    """An adapter with a name. A subclass is a frozen dataclass: its fields are what a scenario name can set.
+    """An adapter with a scenario name. A subclass is a frozen dataclass with the fields that the name can set.
 
-    Two scenarios of the same fields are equal, which two adapters with functions of their own never are.
+    Two scenarios with equal fields are equal. Two adapters never are, because each has its own functions.
     """
 
     def __post_init__(self) -> None:
-        _ = self.env  # what cannot be made is refused here
+        _ = self.env  # raises early if it cannot be made
 
     @abc.abstractmethod
     def adapt(self) -> AbstractAdapter:
-        """The environment with its factorisation; a `ConfigError` where a field is out of range."""
+        """The environment with its factorisation. Raises `ConfigError` if a field is out of range."""
 
     @cached_property
     def env(self) -> AbstractAdapter:  # pyright: ignore[reportIncompatibleVariableOverride]
-        with jax.ensure_compile_time_eval():  # it may be built inside our trace
+        with jax.ensure_compile_time_eval():  # it may be built while tracing
             return self.adapt()
 
     def reset(self, key: PRNGKeyArray) -> tuple[Wrapped, TimeStep]:

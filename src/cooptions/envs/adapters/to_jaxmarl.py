@@ -1,4 +1,4 @@
-"""Any of our environments as a plain JaxMARL environment, joint options included."""
+"""Export of any environment, joint options included, as a JaxMARL environment."""
 
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ PerAgent = dict[str, Array]
 
 
 class Exported(eqx.Module):
-    """Our state, and what an agent is given there: JaxMARL asks for both by the state alone."""
+    """Our state with its observations and action masks, because JaxMARL computes both from the state alone."""
 
     inner: Any
     observation: Shaped[Array, "agent ..."]
@@ -29,13 +29,13 @@ class Exported(eqx.Module):
 
 
 class ToJaxMARL(MultiAgentEnv):
-    """An environment for JaxMARL's learners: agents `agent_0`, `agent_1`, ..., each of which gets the team's reward.
+    """An environment for JaxMARL's learners: agents `agent_0`, `agent_1`, ..., each with the team's reward.
 
-    `step` starts a new episode by itself, as JaxMARL's environments do; `step_env` does not. `info` holds an entry per
-    agent, the same for all but the votes: every score under its name; `discount`, which is 1 where a time limit ended
-    the episode; and with joint options `option` (the one that goes on from here, or -1), its `age`, and `votes` (how
-    many agents chose the same option as this one; 0 if it chose a primitive). Hints for learning are in
-    `info["shaped_reward"]`, by agent, as in JaxMARL's Overcooked.
+    `step` resets automatically, as in JaxMARL; `step_env` does not. Every entry of `info` has a value per agent, and
+    all but `votes` are the same for every agent. The entries are every score by name and `discount`, which is 1 if a
+    time limit ended the episode. With joint options there are also `option` (the one that continues in the next step,
+    or -1), its `age`, and `votes` (how many agents chose the same option as this agent; 0 if it chose a primitive
+    action). Shaped rewards are in `info["shaped_reward"]`, by agent, as in JaxMARL's Overcooked.
 
         exported = co.to_jaxmarl(co.MacroEnv(env, options))
         observations, state = exported.reset(key)
@@ -53,14 +53,14 @@ class ToJaxMARL(MultiAgentEnv):
     def name(self) -> str:
         """The name by which JaxMARL's Q-learning scripts (`CTRolloutManager`) decide how to treat an environment.
 
-        Of those that are not named after Hanabi or SMAX they never ask which actions are available. Hanabi's treatment
-        is ours: available actions from `get_legal_moves`, and the team's reward is any agent's, not the sum of all.
+        They use action masks only if the name contains Hanabi or SMAX. The treatment of Hanabi is the right one: the
+        mask comes from `get_legal_moves`, and the team's reward is that of any agent instead of the sum over agents.
         """
         return f"{type(self.env).__name__} (masked like Hanabi)"
 
     @property
     def agent_classes(self) -> dict[str, list[str]]:
-        """Agents with the same features are of one class."""
+        """The agents by class. Agents with the same features are in one class."""
         kinds: dict[str, list[str]] = {}
         for agent, kind in zip(self.agents, self.env.agent_types, strict=True):
             kinds.setdefault(f"type_{kind}", []).append(agent)
@@ -81,7 +81,7 @@ class ToJaxMARL(MultiAgentEnv):
     def step_env(
         self, key: PRNGKeyArray, state: Exported, actions: PerAgent
     ) -> tuple[PerAgent, Exported, PerAgent, PerAgent, dict[str, Any]]:
-        # Some of the scripts leave an axis of length 1 on an agent's action.
+        # Some of JaxMARL's scripts leave an axis of length 1 on an agent's action.
         action = jnp.stack([jnp.reshape(actions[agent], ()) for agent in self.agents]).astype(jnp.int32)
         inner, timestep = self.env.step(state.inner, action, key)
         state = Exported(inner, timestep.observation, timestep.action_mask)
@@ -97,14 +97,14 @@ class ToJaxMARL(MultiAgentEnv):
         return dict(zip(self.agents, state.action_mask, strict=True))
 
     def get_legal_moves(self, state: Exported) -> PerAgent:
-        """The available actions, under the name that Hanabi has for them."""
+        """The action masks, under Hanabi's name for them."""
         return self.get_avail_actions(state)
 
     def _to_all(self, value: Array) -> PerAgent:
         return dict.fromkeys(self.agents, value)
 
     def _info(self, timestep: TimeStep, action: Int[Array, " agent"]) -> dict[str, Any]:
-        # Per agent, because the scripts reshape or mask every entry as they do `returned_episode`.
+        # Per agent, because JaxMARL's scripts reshape or mask every entry like `returned_episode`.
         info: dict[str, Any] = dict(entries(self.env, timestep, action))
         if self.env.shaping_horizon > 0:
             info["shaped_reward"] = self._to_all(timestep.shaped_reward)

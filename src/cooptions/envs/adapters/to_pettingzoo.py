@@ -1,4 +1,4 @@
-"""Any of our environments as a PettingZoo `ParallelEnv`, joint options included."""
+"""Export of any environment, joint options included, as a PettingZoo `ParallelEnv`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, SupportsInt
@@ -17,7 +17,7 @@ from cooptions.errors import require, require_whole
 from cooptions.types import TimeStep
 
 MASKS = ("infos", "observations")
-"""Where action masks can be."""
+"""The possible places of action masks."""
 Draw = Callable[[AbstractEnv, Any], UInt8[np.ndarray, "height width 3"]]
 """An environment and one of its states -> a picture."""
 
@@ -25,11 +25,11 @@ PerAgent = dict[str, Any]
 
 
 class Shown(NamedTuple):
-    """What crosses the border after a step, in one transfer."""
+    """Everything that is transferred from the device after a step."""
 
     observation: Shaped[Array, "agent ..."]
     action_mask: Integer[Array, "agent action"]
-    """In int8, as Gymnasium's `Discrete.sample` wants it."""
+    """int8, as Gymnasium's `Discrete.sample` requires."""
     reward: Float[Array, ""]
     terminated: Bool[Array, ""]
     truncated: Bool[Array, ""]
@@ -37,10 +37,10 @@ class Shown(NamedTuple):
 
 
 class ToPettingZoo(ParallelEnv[str, Any, int]):
-    """An environment for PettingZoo's learners: agents `agent_0`, `agent_1`, ..., all there until the episode ends.
+    """An environment for PettingZoo's learners: agents `agent_0`, `agent_1`, ..., all present until the episode ends.
 
-    NumPy outside, one compiled program for `reset` and one for `step` inside: environments of the same task share
-    them. Every agent gets the team's reward. An end by the task is a termination, one by a time limit a truncation.
+    It takes and returns NumPy arrays. `reset` and `step` are compiled, and environments of the same task share the
+    programs. Every agent gets the team's reward. The end of the task is a termination, a time limit a truncation.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class ToPettingZoo(ParallelEnv[str, Any, int]):
         return self.action_spaces[agent]
 
     def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[PerAgent, PerAgent]:
-        """Start an episode. A seed also decides all later episodes; the first one without it is drawn by chance.
+        """Start an episode. A seed also determines all later episodes. Without any seed, a random one is used.
 
-        `options` are accepted, as PettingZoo wants it, and have no effect.
+        `options` has no effect; PettingZoo's interface requires it.
         """
         if seed is None and self._key is None:
             seed = int(np.random.SeedSequence().generate_state(1)[0])
@@ -88,7 +88,7 @@ class ToPettingZoo(ParallelEnv[str, Any, int]):
         return self._observations(shown), self._infos(shown)
 
     def step(self, actions: Mapping[str, SupportsInt]) -> tuple[PerAgent, PerAgent, PerAgent, PerAgent, PerAgent]:
-        """Let every agent act. An action that its mask excludes does what the environment makes of it."""
+        """Step the environment. The effect of an action that the mask excludes depends on the environment."""
         require(bool(self.agents), "step: no episode is under way; call reset first")
         self._state, self._key, shown = _go_on(self.env, self._state, self._joint(actions), self._key)
         shown = jax.device_get(shown)
@@ -106,7 +106,7 @@ class ToPettingZoo(ParallelEnv[str, Any, int]):
         return self.draw(self.env, self._state)
 
     def _joint(self, actions: Mapping[str, SupportsInt]) -> Int[np.ndarray, " agent"]:
-        """The team's action, checked: JAX itself would take the nearest action that exists."""
+        """The team's action as an array. Actions are checked here, because JAX would clip an index out of range."""
         require(
             set(actions) == set(self.agents),
             f"actions: there must be one for each of {', '.join(self.agents)}, not for {', '.join(actions) or 'none'}",
@@ -124,7 +124,7 @@ class ToPettingZoo(ParallelEnv[str, Any, int]):
         return spaces.Dict({"observation": box, "action_mask": spaces.Box(0, 1, (num_actions,), np.int8)})
 
     def _observations(self, shown: Shown) -> PerAgent:
-        # Copies: what comes from the device is read-only, and learners write into what they are given.
+        # Copied, because arrays from the device are read-only and some learners write to observations.
         seen = dict(zip(self.possible_agents, np.array(shown.observation), strict=True))
         if self.masks == "infos":
             return seen
@@ -132,14 +132,14 @@ class ToPettingZoo(ParallelEnv[str, Any, int]):
         return {agent: {"observation": seen[agent], "action_mask": masks[agent]} for agent in self.possible_agents}
 
     def _infos(self, shown: Shown) -> PerAgent:
-        told = {
+        infos = {
             agent: {name: values[number].item() for name, values in shown.info.items()}
             for number, agent in enumerate(self.possible_agents)
         }
         if self.masks == "infos":
             for agent, mask in self._masks(shown).items():
-                told[agent]["action_mask"] = mask
-        return told
+                infos[agent]["action_mask"] = mask
+        return infos
 
     def _masks(self, shown: Shown) -> PerAgent:
         return dict(zip(self.possible_agents, np.array(shown.action_mask), strict=True))
@@ -149,7 +149,7 @@ class ToPettingZoo(ParallelEnv[str, Any, int]):
 
 
 def _box(shape: tuple[int, ...], dtype: np.dtype) -> spaces.Box:
-    """All values of a type: an environment does not say which of them it shows."""
+    """The space of all values of a data type, because environments do not declare bounds."""
     if dtype.kind == "f":
         return spaces.Box(-np.inf, np.inf, shape, dtype.type)
     low, high = (0, 1) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -158,7 +158,7 @@ def _box(shape: tuple[int, ...], dtype: np.dtype) -> spaces.Box:
 
 @jax.jit
 def _begin(env: AbstractEnv, key: PRNGKeyArray) -> tuple[Any, PRNGKeyArray, Shown]:
-    """Tasks of the same kind share the program: an environment is data, and its configuration part of the key."""
+    """Reset. The environment is a pytree argument, so tasks with the same static configuration share the program."""
     key, reset_key = jax.random.split(key)
     state, timestep = env.reset(reset_key)
     still = jnp.full(env.num_agents, env.noop, jnp.int32)
@@ -175,9 +175,9 @@ def _go_on(
 
 
 def _shown(env: AbstractEnv, timestep: TimeStep, action: Int[Array, " agent"]) -> Shown:
-    told = entries(env, timestep, action)
+    info = entries(env, timestep, action)
     if env.shaping_horizon > 0:
-        told["shaped_reward"] = jnp.broadcast_to(timestep.shaped_reward, env.num_agents)
+        info["shaped_reward"] = jnp.broadcast_to(timestep.shaped_reward, env.num_agents)
     terminated = timestep.last & (timestep.discount == 0)
     mask = timestep.action_mask.astype(jnp.int8)
-    return Shown(timestep.observation, mask, timestep.reward, terminated, timestep.last & ~terminated, told)
+    return Shown(timestep.observation, mask, timestep.reward, terminated, timestep.last & ~terminated, info)

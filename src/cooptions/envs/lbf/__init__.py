@@ -1,4 +1,4 @@
-"""Level-Based Foraging by the paper's rules, or by Jumanji's."""
+"""Level-Based Foraging with the paper's rules or Jumanji's."""
 
 from cooptions.envs.lbf.env import Foraging, State
 from cooptions.envs.lbf.rules import RULE_SETS, Rules

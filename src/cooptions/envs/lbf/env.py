@@ -1,4 +1,4 @@
-"""Level-Based Foraging: agents of various levels gather around apples and load them together."""
+"""Level-Based Foraging: agents with different levels gather around apples and load them together."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from cooptions.errors import ConfigError, require, require_whole
 from cooptions.types import Feature, TimeStep, restart
 
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1], [0, 0]])
-"""What each action adds to an agent's place: stand still, up and down (x, the row), left and right (y), load."""
+"""The change of position of each action: stay, up and down (x, the row), left and right (y), load."""
 LOAD = 5
 LARGEST_GRID = 1000
-"""Cells of a side."""
+"""The maximum number of cells per side."""
 HIGHEST_LEVEL = 1000
 
 
 class State(eqx.Module):
-    """Places and levels of agents and apples, which apples are eaten, and how many steps the episode has run."""
+    """Positions and levels of agents and apples, which apples are eaten, and the number of steps taken."""
 
     position: Int[Array, "agent 2"]
     level: Int[Array, " agent"]
@@ -40,11 +40,11 @@ class State(eqx.Module):
 @FAMILIES.register("lbf")
 @dataclass(frozen=True)
 class Foraging(AbstractEnv[State]):
-    """Agents load apples whose levels their own, added up, must reach.
+    """Agents load apples together; the sum of their levels must reach the apple's level.
 
-    N is the sight, G the grid's side, P the number of agents, F that of apples. `rules` names a complete choice of
-    rules (`cooptions.envs.lbf.rules`); a single rule that is given, not None, replaces that of the set. `applied` holds
-    the rules that result.
+    N is the sight, G the grid's side, P the number of agents, F the number of apples. `rules` names a complete rule set
+    (`cooptions.envs.lbf.rules`). Each single rule that is not None replaces the one in the set. `applied` holds the
+    resulting rules.
     """
 
     pattern: ClassVar[str] = (
@@ -65,14 +65,14 @@ class Foraging(AbstractEnv[State]):
     rules: RuleSet = "paper"
     """`paper`, or `jumanji` for the public rules."""
     sight: int | None = None
-    """How many cells away an agent sees apples. It always sees its teammates (paper, Section 4)."""
+    """The distance in cells up to which an agent sees apples. It always sees its teammates (paper, Section 4)."""
     reach: Reach | None = None
-    """From where an agent can load an apple: `corner` (the eight cells around it) or `side` (four of them)."""
+    """The cells from which an agent can load an apple: `corner` (all eight around it) or `side` (four of them)."""
     coop: Coop | None = None
-    """An apple's level: the sum of the agents' levels (`all`), of the lowest ones (`three_lowest`, `two_lowest`), or
+    """An apple's level: the sum of all agents' levels (`all`), of the lowest ones (`three_lowest`, `two_lowest`), or
     random up to the sum of the three lowest (`none`)."""
     knows_place: bool | None = None
-    """Whether an agent knows its place. If not, it only knows how far it stands from an edge that it sees."""
+    """Whether an agent knows its position. If not, it only knows its distance to the edges that it sees."""
     max_level: int = 2
     time_limit: int = 100
 
@@ -104,7 +104,7 @@ class Foraging(AbstractEnv[State]):
 
     @cached_property
     def applied(self) -> Rules:
-        """The rules that apply: those of the set, with the ones that are given in their places."""
+        """The rules in effect: those of the set, with the single rules that are given."""
         names = ("sight", "reach", "coop", "knows_place")
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         rules = dataclasses.replace(RULE_SETS[self.rules], **given)
@@ -162,7 +162,7 @@ class Foraging(AbstractEnv[State]):
         apple_position: Int[Array, "apple 2"],
         apple_level: Int[Array, " apple"],
     ) -> tuple[State, TimeStep]:
-        """The start of an episode with these agents and apples."""
+        """Start an episode with these agents and apples."""
         eaten = jnp.zeros(self.num_apples, bool)
         state = State(position, level, apple_position, apple_level, eaten, jnp.int32(0))
         return state, restart(self.observe(state), self.action_mask(state), len(self.score_names))
@@ -174,7 +174,7 @@ class Foraging(AbstractEnv[State]):
         return jnp.full(self.num_apples, highest)
 
     def step(self, state: State, action: Int[Array, " agent"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
-        """Move, then load. The reward is the share that the apples eaten now have in all apples' levels."""
+        """Move, then load. The reward is the sum of the levels of apples eaten now, divided by that of all apples."""
         moved = dataclasses.replace(state, position=self._move(state, action))
         loads = self.reachable(moved) & (action == LOAD)[:, None]
         loaded = jnp.sum(loads * state.level[:, None], axis=0)
@@ -194,12 +194,12 @@ class Foraging(AbstractEnv[State]):
         return state.position.astype(jnp.float32)
 
     def action_mask(self, state: State) -> Bool[Array, "agent action"]:
-        """A move is available onto a free cell, loading within reach of an apple."""
+        """The available actions: moves to free cells, and loading within reach of an apple."""
         free = self._free(state, state.position[:, None] + MOVES)
         return free.at[:, LOAD].set(self.reachable(state).any(axis=1))
 
     def reachable(self, state: State) -> Bool[Array, "agent apple"]:
-        """Which agents could load which apples from where they stand."""
+        """Which agents have which apples within reach."""
         return within_reach(self.applied.reach, _from_agents(state)) & ~state.eaten
 
     def visible(self, state: State) -> Bool[Array, "agent apple"]:
@@ -207,11 +207,12 @@ class Foraging(AbstractEnv[State]):
         return jnp.all(jnp.abs(_from_agents(state)) <= self.applied.sight, axis=-1) & ~state.eaten
 
     def observe(self, state: State) -> Float[Array, "agent observation"]:
-        """Own place, level and flag, then each teammate's, then each apple, all within [-1, 1].
+        """Each agent's position, level and flag, then each teammate's, then each apple, all within [-1, 1].
 
-        Own place is that on the grid, or in the part of the window around the agent that lies on the grid: it then
-        tells the distance to the upper and left edge, as far as the agent sees. A teammate is (relative place, level,
-        flag), always known. An apple is (relative place, level, presence), all 0 when eaten or out of sight.
+        The own position is that on the grid, or, if agents do not know their place, that within the part of their field
+        of view on the grid: the distance to the upper and left edge, as far as the agent sees. A teammate is (relative
+        position, level, flag) and always visible. An apple is (relative position, level, presence), all 0 if it is
+        eaten or out of sight.
         """
         scale, visible = self.grid_size - 1, self.visible(state)
         window = scale if self.applied.knows_place else min(self.applied.sight, scale)
@@ -228,7 +229,7 @@ class Foraging(AbstractEnv[State]):
         return jnp.concatenate(rows, axis=1)
 
     def _move(self, state: State, action: Int[Array, " agent"]) -> Int[Array, "agent 2"]:
-        """Agents step onto cells that were free; those that would share one stay."""
+        """The positions after moving to free cells. Agents that would share a cell stay."""
         target = state.position + jnp.asarray(MOVES)[action]
         free = self._free(state, target[:, None])
         target = jnp.where(free, target, state.position)
@@ -236,7 +237,7 @@ class Foraging(AbstractEnv[State]):
         return jnp.where(meets.any(axis=1, keepdims=True), state.position, target)
 
     def _free(self, state: State, cells: Int[Array, "agent cell 2"]) -> Bool[Array, "agent cell"]:
-        """Whether cells that an agent might enter are on the grid, without an apple, and without another agent."""
+        """Whether cells are on the grid and have neither an apple nor another agent."""
         inside = jnp.all((cells >= 0) & (cells < self.grid_size), axis=-1)
         apple = jnp.any(_same(cells[:, :, None], state.apple_position) & ~state.eaten, axis=-1)
         others = ~np.eye(self.num_agents, dtype=bool)[:, None]
@@ -249,12 +250,12 @@ def _from_agents(state: State) -> Int[Array, "agent apple 2"]:
 
 
 def _same(left: Int[Array, "*left 2"], right: Int[Array, "*right 2"]) -> Bool[Array, "*both"]:
-    """Which cells are the same, of all pairs that broadcasting makes."""
+    """Whether cells are equal, with broadcasting."""
     return jnp.all(left == right, axis=-1)
 
 
 def _drop_own(table: Float[Array, "agent agent column"]) -> Float[Array, "agent mate column"]:
-    """Each agent's row of the others, in the order of the team with itself left out."""
+    """The table without its diagonal: each agent's entries for the others, in the order of the team."""
     num = table.shape[0]
     others = jnp.array([[mate for mate in range(num) if mate != agent] for agent in range(num)], int)
     return table[jnp.arange(num)[:, None], others.reshape(num, num - 1)]

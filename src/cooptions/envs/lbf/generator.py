@@ -1,6 +1,6 @@
-"""Start places for foraging, drawn without sorting: a reset costs no more than a step.
+"""Initial positions for foraging, drawn without sorting, so that a reset costs no more than a step.
 
-Each item costs one random number and a few comparisons.
+Each item takes one random number and a few comparisons.
 """
 
 import jax
@@ -11,7 +11,7 @@ from jaxtyping import Array, Int, PRNGKeyArray, UInt32
 def draw_places(
     key: PRNGKeyArray, *, grid_size: int, num_agents: int, num_apples: int
 ) -> tuple[Int[Array, "agent 2"], Int[Array, "apple 2"]]:
-    """Places of agents and apples: apples off the edge and on no neighbouring cells, agents on any other cell."""
+    """Draw positions. Apples are neither at the edge nor on neighbouring cells; agents are on any other cell."""
     draws = jax.random.bits(key, (num_apples + num_agents,))
     apples = _place_apples(draws[:num_apples], grid_size)
     agents = _place_agents(draws[num_apples:], apples, grid_size)
@@ -19,7 +19,7 @@ def draw_places(
 
 
 def _place_apples(draws: UInt32[Array, " apple"], grid_size: int) -> Int[Array, " apple"]:
-    """Choose each apple among the inner cells that no earlier apple occupies or touches."""
+    """Draw each apple among the inner cells that are neither occupied by nor next to an earlier apple."""
     inner = grid_size - 2
     taken = jnp.zeros(0, jnp.int32)
     cells = []
@@ -32,10 +32,10 @@ def _place_apples(draws: UInt32[Array, " apple"], grid_size: int) -> Int[Array, 
 
 
 def _place_agents(draws: UInt32[Array, " agent"], apples: Int[Array, " apple"], grid_size: int) -> Int[Array, " agent"]:
-    """Choose each agent among all cells without an apple or an earlier agent.
+    """Draw each agent among the cells without an apple or an earlier agent.
 
-    `gap` counts the free cells before each taken one; the n-th free cell has as many taken cells before it
-    as have a gap of at most n, and once taken, its own gap is n.
+    `gap` counts the free cells before each taken one. The number of taken cells before the n-th free cell is the number
+    of gaps that are at most n. Once the cell is taken, its own gap is n.
     """
     gap = apples - jnp.sum(apples[None] < apples[:, None], axis=1)
     cells = []
@@ -47,11 +47,11 @@ def _place_agents(draws: UInt32[Array, " agent"], apples: Int[Array, " apple"], 
 
 
 def _nth_free(draw: UInt32[Array, ""], taken: Int[Array, " taken"], num_cells: int) -> Int[Array, ""]:
-    """A uniformly drawn one of `num_cells` cells that is not in `taken`.
+    """Draw uniformly one of `num_cells` cells that is not in `taken`.
 
-    `taken` may repeat cells, and holds `num_cells` in place of those that do not exist. With the distinct
-    taken cells t_0 < t_1 < ..., the n-th free cell is n + #{i : t_i - i <= n}. Ranks are counted by comparing
-    all pairs: no sort, no scan, no noise per cell.
+    `taken` may repeat cells, and has the value `num_cells` for cells that do not exist. With the distinct taken cells
+    t_0 < t_1 < ..., the n-th free cell is n + #{i : t_i - i <= n}. Ranks are counted by comparing all pairs, without a
+    sort, a scan or a random number per cell.
     """
     repeated = jnp.any(jnp.tril(taken[:, None] == taken[None], -1), axis=1)
     taken = jnp.where(repeated, num_cells, taken)
@@ -62,7 +62,7 @@ def _nth_free(draw: UInt32[Array, ""], taken: Int[Array, " taken"], num_cells: i
 
 
 def _with_neighbours(cell: Int[Array, ""], width: int) -> Int[Array, " 5"]:
-    """A cell of a square and its four neighbours, width² in place of those outside."""
+    """A cell of a square and its four neighbours, with the value width² for those outside."""
     row, column = cell // width, cell % width
     rows = row + jnp.array([0, -1, 1, 0, 0])
     columns = column + jnp.array([0, 0, 0, -1, 1])

@@ -1,4 +1,4 @@
-"""The rules in which public versions of Level-Based Foraging differ."""
+"""The rules in which versions of Level-Based Foraging differ."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,23 +18,23 @@ REACH_CELLS: Mapping[Reach, int] = MappingProxyType({"corner": 8, "side": 4})
 """The number of cells from which an apple can be loaded."""
 
 NUM_LOWEST: Mapping[Coop, int | None] = MappingProxyType({"all": None, "three_lowest": 3, "two_lowest": 2, "none": 3})
-"""How many agents' levels, lowest first, bound an apple's level; None is all of them."""
+"""The number of lowest agent levels whose sum bounds an apple's level; None is all of them."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """One complete choice of rules."""
+    """A complete set of rules."""
 
     sight: int
-    """How many cells away an agent sees an apple, along each axis; 0 is the whole grid."""
+    """The distance in cells, along each axis, up to which an agent sees an apple; 0 is the whole grid."""
     reach: Reach
-    """From where an agent loads an apple: all eight cells around it, or its four sides."""
+    """The cells from which an agent loads an apple: all eight around it, or its four sides."""
     coop: Coop
     """An apple's level: the sum of the agents' levels, all or the lowest; or (`none`) random up to the three lowest."""
     knows_place: bool
-    """Whether an agent knows its place on the grid, or only its place in the window it sees."""
+    """Whether an agent knows its position on the grid, or only its position within its field of view."""
     flag: Flag
-    """What one bit per agent tells the whole team: that the agent sees an apple, or that an apple is in its reach."""
+    """The meaning of the bit per agent that all observe: the agent sees an apple, or has an apple within reach."""
 
 
 RULE_SETS: Mapping[RuleSet, Rules] = MappingProxyType(

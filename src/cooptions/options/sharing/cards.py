@@ -1,4 +1,4 @@
-"""The card of an option set: a page from which a stranger learns what the options do and how to use them."""
+"""The card of an option set: a README that says what the options do and how to use them."""
 
 import json
 import re
@@ -15,9 +15,9 @@ from cooptions.options.report import FeatureReport, OptionReport, markdown_repor
 from cooptions.options.sight import Sight
 
 LICENSE = "mit"
-"""What others may do with what is shared, unless its maker says otherwise: as with this package."""
+"""The default license of shared folders, which is that of this package."""
 PLACE = "path/to/this/directory"
-"""From where a card says that a folder is loaded that is nowhere else yet."""
+"""The placeholder for the location in the card of a folder that has not been uploaded."""
 PAPER = (
     "Joint options are introduced in *Inter-Agent Relative Representations for Multi-Agent Option Discovery*, Raul D. "
     "Steleac, Mohan Sridharan and David Abel, [arXiv:2512.24827](https://arxiv.org/abs/2512.24827)."
@@ -27,7 +27,7 @@ SIGNS = {"+": "-plus", "-": "-minus"}
 
 
 def card_files(names: Sequence[str]) -> dict[str, str]:
-    """A file name for each option's picture that is safe on all systems: `e1-plus.png` for `+e1`."""
+    """A file name for each option's picture that is valid on all systems, for example `e1-plus.png` for `+e1`."""
     files: dict[str, str] = {}
     for name in names:
         body, suffix = (name[1:], SIGNS[name[0]]) if name[:1] in SIGNS else (name, "")
@@ -48,8 +48,11 @@ def card_markdown(
     license: str = LICENSE,
     place: str = PLACE,
 ) -> str:
-    """The page. `pictures` are the files of `card_files` that exist; `scenario` is the environment's name, if any;
-    `place` is from where the options are loaded."""
+    """The card in Markdown.
+
+    `pictures` are the files of `card_files` that exist, `scenario` is the environment's name or empty, and `place` is
+    the location from which the card loads the options.
+    """
     files = card_files([report.name for report in reports])
     parts = [
         front_matter(env, scenario, license, "options"),
@@ -63,7 +66,7 @@ def card_markdown(
 
 
 def front_matter(env: AbstractEnv, scenario: str, license: str, kind: str) -> str:
-    """What a model hub reads: library, license, and tags of what is shared and of the environment."""
+    """The YAML header that a model hub reads: library, license, and tags for the kind and the environment."""
     named = [scenario.partition(",")[0]] if scenario and ":" not in scenario else []
     return _front_matter(license, kind, *named, type(innermost(env)).__name__.lower())
 
@@ -77,19 +80,19 @@ def _front_matter(license: str, *tags: str) -> str:
 
 
 def addressed(card: str, place: str, license: str = "") -> str:
-    """The card of a folder that is at `place` now; with another license, if one is given."""
-    if not card.startswith("---\n"):  # it was made before cards had any
+    """The card of a folder that is now at `place`, with another license if one is given."""
+    if not card.startswith("---\n"):  # cards of earlier versions have no header
         card = f"{_front_matter(LICENSE)}\n{card}"
     if license:
-        _ = _front_matter(license)  # refuses what is none
+        _ = _front_matter(license)  # raises if it is invalid
         card = re.sub(r"(?m)^license: .*$", f"license: {license}", card, count=1)
     return card.replace(PLACE, place)
 
 
 FITS: dict[Sight, str] = {
-    "relation": """The policies see the agents' states and nothing else. They fit every environment with the same
-agents, features, map and actions, and further agents and actions do not matter. They were trained in""",
-    "observation": "The policies see what the environment shows, and fit no other. It is",
+    "relation": """The policies observe only the agents' states. They work in every environment with the same agents,
+features, map and actions; additional agents and actions do not matter. They were trained in""",
+    "observation": "The policies observe the environment's own observations, so they work only in this environment:",
 }
 
 
@@ -99,14 +102,14 @@ def _introduction(env: AbstractEnv, reports: Sequence[OptionReport], scenario: s
     whom = f"{agents_in_words(env)} in " if isinstance(env, SubteamEnv) else ""
     return f"""# {len(reports) or "Some"} joint options for {whom}{scenario or written(innermost(env))}
 
-A joint option is a behaviour that several agents begin, follow and end together. Each of these climbs (`+`) or
-descends (`-`) one eigenfunction of how the agents stand to one another, and ends where little is left to gain.
+A joint option is a behaviour that several agents begin, follow and end together. Each of these options climbs (`+`) or
+descends (`-`) one eigenfunction of the relations between the agents, and terminates where little is left to gain.
 They are for {agents_in_words(env)} with {env.num_actions} actions each, whose states have the features {features}.
 {FITS[sight]}
 
     {written(env)}
 {rules}
-Loading compares this with your environment, and every file with its SHA-256 in `manifest.json`; it runs no code.
+Loading compares this with your environment, and every file with its SHA-256 in `manifest.json`. It runs no code.
 
 {PAPER}
 """
@@ -124,7 +127,7 @@ task = co.MacroEnv(env, options)  # actions: the {env.num_actions} of the enviro
 
 
 def import_env(env: AbstractEnv, scenario: str) -> str:
-    """The lines that make an environment, after the imports."""
+    """The lines of Python that import cooptions and make an environment."""
     if isinstance(env, SubteamEnv):
         return import_env(env.env, scenario)  # a set of fewer agents finds its place in it
     if scenario:
@@ -132,7 +135,7 @@ def import_env(env: AbstractEnv, scenario: str) -> str:
 
 env = co.make_env({json.dumps(scenario)})"""
     made = written(env)
-    if "<" in made:  # it holds what cannot be written down, such as a function
+    if "<" in made:  # it has a field without a literal, for example a function
         made = f"...  # your {type(env).__name__}, made as above"
     return f"""import cooptions as co
 from {type(env).__module__} import {type(env).__name__}
@@ -141,7 +144,7 @@ env = {made}"""
 
 
 def provenance_lines(provenance: Json) -> str:
-    """Everything that is told about the making, one line each."""
+    """A list of how the folder was made, one line per entry."""
     lines = [f"- {key}: {_inline(value)}\n" for key, value in provenance.items()]
     return "## Made\n\n" + ("".join(lines) or "- no one noted how\n")
 
@@ -155,13 +158,15 @@ def _inline(value: object) -> str:
 def _table(reports: Sequence[OptionReport]) -> str:
     return f"""## Options
 
-Each was followed from {reports[0].num_starts} states that random play led to. The spread of a feature is the sum of
-the agents' distances to their median, or how many of them differ from the commonest value; its ratio is that of the
-means at the end and at the start, with a 95% bootstrap interval. Random play went from the same states for as many
-steps. The gain is what the option climbed, in standard deviations of its eigenfunction.
+Each option was followed from {reports[0].num_starts} states reached by random play. The spread of a feature is the sum
+of the agents' distances to their median, or for a categorical feature the number of agents that differ from the most
+common value. The ratio divides the mean spread at the end by that at the start, with a 95% bootstrap interval. Random
+play is measured from the same states for as many steps. The gain is how far the option climbed, in standard deviations
+of its eigenfunction.
 
-Pictures show, on the left, what the option climbs (red is high) as the first agent moves while its teammates, the dots,
-stand still; on the right one roll-out from there, and the spread of each feature where it ended.
+The left side of a picture shows the function that the option climbs (red is high) as the first agent moves and its
+teammates, the dots, stand still. The right side shows one roll-out from there, and the spread of each feature at its
+end.
 
 {markdown_reports(reports)}"""
 
@@ -171,8 +176,8 @@ def _option(report: OptionReport, file: str, pictures: Collection[str]) -> str:
     gain = "" if report.mean_gain is None else f" Its gain is {report.mean_gain:+.2f}."
     lines = [
         f"### {report.name}: {report.description}\n",
-        f"It takes {report.mean_length:.1f} steps (quartiles {low:g}, {median:g}, {high:g}) and ends by itself in "
-        f"{report.share_terminated:.0%} of cases.{gain}\n",
+        f"It takes {report.mean_length:.1f} steps (quartiles {low:g}, {median:g}, {high:g}) and terminates before the "
+        f"step limit in {report.share_terminated:.0%} of cases.{gain}\n",
         *(f"- {_spread(feature)}" for feature in report.features),
         *([f"\n![{report.name}](cards/{file})"] if file in pictures else []),
     ]
@@ -189,6 +194,6 @@ def _spread(feature: FeatureReport) -> str:
 
 
 def written(env: AbstractEnv) -> str:
-    """How the environment is made, on one line."""
+    """The environment's `repr` on one line."""
     text = " ".join(repr(env).split())
     return text if len(text) <= 300 else f"{text[:297]}..."

@@ -1,4 +1,4 @@
-"""What an option set depends on, and in what an environment differs from that."""
+"""Fingerprints: what an option set depends on, and where an environment differs from it."""
 
 import dataclasses
 import hashlib
@@ -18,10 +18,10 @@ from cooptions.options.sight import Sight
 
 
 def fingerprint(env: AbstractEnv, sight: Sight = "observation") -> Json:
-    """What an environment must agree in with the one that options were trained on, as plain JSON.
+    """The properties that an environment must share with the one that options were trained in, as plain JSON.
 
-    Policies that see the agents alone depend on their number and features, on what they move on, and on the moves;
-    those that see observations depend on everything. `Primitives` compares the actions themselves, by name.
+    Policies with relation sight depend on the number and features of the agents, the ground and the no-op. Policies
+    with observation sight depend on everything. `Primitives` compares the other actions by name.
     """
     agents = {
         "num_agents": env.num_agents,
@@ -53,7 +53,7 @@ def _hashes(env: AbstractEnv) -> Json:
 
 
 def _plain(value: Any) -> Any:
-    """A configuration as JSON. Of what has no JSON, functions leave their name, arrays their hash."""
+    """A configuration as JSON, with functions replaced by their names and arrays by their hashes."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -78,14 +78,14 @@ def _plain(value: Any) -> Any:
 
 
 def require_same(where: Place, there: Json, here: Json) -> None:
-    """Refuse an environment whose fingerprint is not that of what was stored somewhere."""
+    """Raise `ArtifactError` with the differing fields unless the two fingerprints are equal."""
     changes = list(dict.fromkeys(_differences(there, here)))
     if changes:
         raise ArtifactError(f"{where}: made for another environment: {'; '.join(changes[:8])}")
 
 
 def _differences(there: Any, here: Any, field: str = "") -> list[str]:
-    """Where two fingerprints differ, with both values."""
+    """The fields in which two fingerprints differ, with both values."""
     if isinstance(there, dict) and isinstance(here, dict):
         keys = dict.fromkeys([*here, *there])
         pairs = [(f"{field}.{key}".strip("."), there.get(key), here.get(key)) for key in keys]

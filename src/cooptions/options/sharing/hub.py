@@ -1,8 +1,7 @@
-"""Shared folders on the Hugging Face Hub, by names such as `hf://owner/name` and `hf://owner/name@revision`.
+"""Shared folders on the Hugging Face Hub, named `hf://owner/name` or `hf://owner/name@revision`.
 
-A download is held in memory until every byte is accounted for by the folder's manifest: nothing that a repository says
-can name a place on the disk. What was checked is kept in the user's cache, by commit, and checked again when it is
-read.
+A download stays in memory until every byte has been verified against the folder's manifest, so a repository cannot
+name a path on the disk. Verified folders are kept in the user's cache by commit, and verified again when they are read.
 """
 
 import contextlib
@@ -38,7 +37,7 @@ from cooptions.options.sharing.sealed import (
 
 LARGEST_LISTING = 1 << 21
 WORKERS = 8
-"""Files that are downloaded side by side."""
+"""The number of parallel downloads."""
 
 _NAME = re.compile(r"hf:/{1,2}([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?:@([A-Za-z0-9][\w./-]{0,99}))?", re.A)
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -55,7 +54,7 @@ class HubName:
 
     @classmethod
     def parse(cls, text: Place) -> "HubName":
-        """The folder of a name; a path that was made of one has lost a slash."""
+        """Parse a name. `Path("hf://...")` drops a slash, which is accepted."""
         match = _NAME.fullmatch(str(text))
         require(
             match is not None and ".." not in str(text) and "--" not in match[1],
@@ -69,31 +68,31 @@ class HubName:
 
 
 def is_hub_name(place: Place) -> bool:
-    """Whether a place is on the hub, not on the disk."""
+    """Whether a place is a name on the hub and not a path."""
     return str(place).startswith("hf:/")
 
 
 def read_shared(place: Place, *, kind: str | Collection[str]) -> Sealed:
-    """A shared folder of one of these kinds, on the disk or on the hub, after every check of its manifest."""
+    """Read and verify a shared folder of one of these kinds, on the disk or on the hub."""
     return read_hub(HubName.parse(place), kind=kind) if is_hub_name(place) else read_sealed(Path(place), kind=kind)
 
 
 def pinned(place: str) -> str:
-    """A name on the hub with the commit that it stood for when this process first asked; any other place as it is.
+    """A name on the hub, resolved to a commit at this process's first call. Any other place is returned unchanged.
 
-    A run takes one commit from its beginning to its end, and records it.
+    A run thus uses and records one commit from its beginning to its end.
     """
     return str(_pinned(HubName.parse(place), endpoint())) if is_hub_name(place) else place
 
 
 @functools.cache
 def _pinned(name: HubName, hub: str) -> HubName:
-    """`hub` is the address that is asked: each has commits of its own."""
+    """Resolve and cache a name. `hub`, the hub's address, is part of the cache key."""
     return HubName(name.repository, _commit(name))
 
 
 def read_hub(name: HubName, *, kind: str | Collection[str]) -> Sealed:
-    """A folder on the hub: from the cache if its commit is there and sound, else downloaded."""
+    """Read a folder from the cache if its commit is there and intact, otherwise download it."""
     commit = _commit(name)
     kept = _kept(name, commit)
     if kept is not None:
@@ -101,13 +100,13 @@ def read_hub(name: HubName, *, kind: str | Collection[str]) -> Sealed:
             return read_sealed(kept, kind=kind)
     found = download(name, commit, kind)
     if kept is not None:
-        with contextlib.suppress(ArtifactError):  # a disk that is full, or not ours
+        with contextlib.suppress(ArtifactError):  # the disk may be full or read-only
             write_sealed(kept, found.files, kind=found.kind)
     return found
 
 
 def download(name: HubName, commit: str, kind: str | Collection[str]) -> Sealed:
-    """A folder at a commit. Files are listed and measured before any is fetched, and compared after."""
+    """Download a folder at a commit. File names and sizes are checked before the download, contents after it."""
     where, sizes = str(name), _sizes(name, commit)
     if MANIFEST not in sizes:
         raise ArtifactError(f"{where}: no {MANIFEST}: neither an option set nor a team of cooptions")
@@ -127,9 +126,10 @@ def download(name: HubName, commit: str, kind: str | Collection[str]) -> Sealed:
 
 
 def upload(name: HubName, folder: Sealed, *, private: bool = False) -> HubName:
-    """Make a folder the whole content of a repository, which is created if there is none; the name of the commit.
+    """Replace the content of a repository with a folder. Returns the name of the new commit.
 
-    A repository that holds anything but such a folder is refused. What was there before stays in its history.
+    The repository is created if it does not exist. A repository that holds anything else is refused. Its earlier
+    content stays in its history.
     """
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
 
@@ -140,7 +140,7 @@ def upload(name: HubName, folder: Sealed, *, private: bool = False) -> HubName:
     files = {**folder.files, MANIFEST: format_manifest(folder.files, folder.kind)}
     with one_line_errors(where):
         hub = HfApi(endpoint=endpoint(), token=known, library_name="cooptions")
-        hub.create_repo(name.repository, private=private or None, exist_ok=True)  # None: as the owner has it
+        hub.create_repo(name.repository, private=private or None, exist_ok=True)  # None keeps the owner's default
         present = _sizes(name, name.revision)
         _require_same_kind(name, present, folder.kind)
         added = [CommitOperationAdd(file, content) for file, content in files.items()]
@@ -153,7 +153,7 @@ def upload(name: HubName, folder: Sealed, *, private: bool = False) -> HubName:
 
 
 def _require_same_kind(name: HubName, present: Mapping[str, int], kind: str) -> None:
-    """Refuse a repository that holds something else: what has no manifest is made by others, but for a card."""
+    """Raise `ArtifactError` if a repository holds anything other than a card or a folder of this kind."""
     if set(present) <= {"README.md"}:
         return
     if MANIFEST not in present:
@@ -167,14 +167,14 @@ def _require_same_kind(name: HubName, present: Mapping[str, int], kind: str) -> 
 
 
 def require_commit(where: str, commit: object) -> str:
-    """The name of a commit, which becomes that of a folder of the cache."""
+    """Check that a commit is a SHA-1, because it becomes the name of a folder in the cache."""
     if not isinstance(commit, str) or not _COMMIT.fullmatch(commit):
         raise ArtifactError(f"{where}: the hub names the commit {shown(commit)}, which is no SHA-1")
     return commit
 
 
 def _commit(name: HubName) -> str:
-    """The commit of a name, or that its branch or tag stands for now."""
+    """The commit that a name's revision currently refers to."""
     if _COMMIT.fullmatch(name.revision):
         return name.revision
     where, revision = str(name), quote(name.revision, safe="")
@@ -183,7 +183,7 @@ def _commit(name: HubName) -> str:
 
 
 def _sizes(name: HubName, revision: str) -> dict[str, int]:
-    """The size of every file of a revision, but of those that a hub adds. Nothing but plain files may be there."""
+    """The size of every file of a revision, without those that a hub adds. Only regular files are accepted."""
     where, asked = str(name), quote(revision, safe="")
     answer = get(where, f"api/models/{name.repository}/tree/{asked}?recursive=true", LARGEST_LISTING)
     listed = parse_json(f"{where}: the answer of the hub", answer)
@@ -208,7 +208,7 @@ def _sizes(name: HubName, revision: str) -> dict[str, int]:
 
 
 def _file(name: HubName, revision: str, file: str, size: int) -> bytes:
-    """A file of the size that the hub lists."""
+    """Download a file. Its size must be the one that the hub lists."""
     content = get(f"{name}/{file}", f"{name.repository}/resolve/{quote(revision, safe='')}/{quote(file)}", size)
     if len(content) != size:
         raise ArtifactError(
@@ -218,7 +218,7 @@ def _file(name: HubName, revision: str, file: str, size: int) -> bytes:
 
 
 def _kept(name: HubName, commit: str) -> Path | None:
-    """Where the cache keeps a folder at a commit, each hub's apart."""
+    """The path in the cache of a folder at a commit, separate for each hub."""
     place = cache_place()
     if place is None:
         return None

@@ -1,6 +1,6 @@
-"""Answers of a model hub that may be anyone's: each has a largest size and a longest time, and errors of one line.
+"""Requests to an untrusted model hub, with limits on size and time and one-line errors.
 
-The session, and with it proxies and certificates, is that of `huggingface_hub`; so is the token.
+The session (with proxies and certificates) and the token are those of `huggingface_hub`.
 """
 
 import os
@@ -14,9 +14,9 @@ from cooptions.errors import ArtifactError, require
 from cooptions.files import shown
 
 PATIENCE = 10.0
-"""Seconds without a byte after which an answer is given up."""
+"""Seconds without a byte after which a request is aborted."""
 SLOWEST = 1 << 16
-"""Bytes a second, on the average, below which an answer is given up."""
+"""The average number of bytes per second below which a request is aborted."""
 MODEL_HUB = "https://huggingface.co"
 
 LOG_IN = "`hf auth login`, or the variable HF_TOKEN, gives access"
@@ -26,11 +26,11 @@ REASONS = {
     "EntryNotFound": "a file that the hub lists is not there; try again",
     "GatedRepo": f"its owner asks for a request first: make it on the repository's page; {LOG_IN}",
 }
-"""What the hub's error codes mean."""
+"""Messages for the hub's error codes."""
 
 
 def endpoint() -> str:
-    """The hub that is asked: the variable HF_ENDPOINT names another one."""
+    """The address of the hub: the environment variable HF_ENDPOINT, or Hugging Face."""
     address = os.environ.get("HF_ENDPOINT", "").rstrip("/") or MODEL_HUB
     try:
         parts = urlsplit(address)
@@ -42,14 +42,14 @@ def endpoint() -> str:
 
 
 def token() -> str | None:
-    """The user's token, if there is one."""
+    """The user's token; None if there is none."""
     from huggingface_hub import constants, get_token
 
     return None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
 
 
 def get(where: str, path: str, largest: int) -> bytes:
-    """What the hub answers to a path, if it has at most that many bytes. `where` is what errors name."""
+    """The hub's response to a path, of at most `largest` bytes. `where` is the name used in errors."""
     from huggingface_hub import get_session
 
     begun, content = time.monotonic(), bytearray()
@@ -69,7 +69,7 @@ def get(where: str, path: str, largest: int) -> bytes:
 
 @contextmanager
 def one_line_errors(where: str) -> Iterator[None]:
-    """Turn what requests to the hub may raise into one line that says what to do."""
+    """Convert errors of requests to the hub to an `ArtifactError` of one line that says what to do."""
     from huggingface_hub.errors import HfHubHTTPError, HTTPError
 
     try:
@@ -78,11 +78,13 @@ def one_line_errors(where: str) -> Iterator[None]:
         _refuse(where, error.response.status_code, error.response.headers, error.server_message or "")
     except HTTPError as error:
         raise ArtifactError(
-            f"{where}: {endpoint()} cannot be reached: {_told(error)}; check the connection and HF_ENDPOINT, or use "
+            f"{where}: {endpoint()} cannot be reached: {_message(error)}; check the connection and HF_ENDPOINT, or use "
             "a local copy"
         ) from None
     except (OSError, RuntimeError, ValueError, LookupError) as error:
-        raise ArtifactError(f"{where}: {endpoint()} answers what cannot be used: {_told(error)}; try again") from None
+        raise ArtifactError(
+            f"{where}: {endpoint()} answers what cannot be used: {_message(error)}; try again"
+        ) from None
 
 
 def _headers() -> dict[str, str]:
@@ -98,17 +100,17 @@ def _require_success(where: str, status: int, headers: Any) -> None:
         _refuse(where, status, headers)
 
 
-def _refuse(where: str, status: int, headers: Any, told: str = "") -> NoReturn:
-    """Say what an answer without success means. Its body, which may have no end, is not read."""
+def _refuse(where: str, status: int, headers: Any, message: str = "") -> NoReturn:
+    """Raise the error for an unsuccessful response. Its body, which may be endless, is not read."""
     reason = REASONS.get(headers.get("X-Error-Code", ""))
-    if reason is None and status in (401, 404):  # who may not see a repository is told that there is none
+    if reason is None and status in (401, 404):  # a private repository also answers 404
         reason = REASONS["RepoNotFound"]
     elif reason is None and status == 403:
         reason = f"access is refused: ask its owner; {LOG_IN}"
     elif reason is None and status == 429:
         reason = "too many requests: wait a few minutes"
     elif reason is None:
-        reason = f"the hub answers {status}{f' ({shown(told)[1:-1]})' if told else ''}; try again later"
+        reason = f"the hub answers {status}{f' ({shown(message)[1:-1]})' if message else ''}; try again later"
     raise ArtifactError(f"{where}: {reason}") from None
 
 
@@ -117,7 +119,7 @@ def _require_one_page(where: str, headers: Any) -> None:
         raise ArtifactError(f"{where}: more files than fit one page of the hub: no folder that can be shared")
 
 
-def _told(error: Exception) -> str:
-    """What an error says, fit to be printed."""
+def _message(error: Exception) -> str:
+    """The message of an error in printable form."""
     cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
     return shown(" ".join(str(cause).split()) or type(cause).__name__)[1:-1]

@@ -1,4 +1,4 @@
-"""What option sets and teams have in common when they are kept, shared and loaded: a kind of sealed folder."""
+"""The operations that option sets and teams share as folders: read, check, write and upload."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,25 +18,25 @@ class FolderKind:
     """A kind of folder that can be shared."""
 
     format: str
-    """What its manifest calls it, with the version of the format."""
+    """Its name in the manifest, with the version of the format."""
     noun: str
-    """What people call it."""
+    """Its name in messages."""
     article: str
     files: tuple[str, ...]
-    """The files that all of them have."""
+    """The required files."""
     folders: tuple[str, ...]
-    """The folders that they may have besides."""
+    """The optional folders."""
     identity: Callable[[Place, Mapping[str, bytes]], Any]
-    """What makes a folder this one and no other: not who made it when, nor what was measured."""
+    """The content that identifies a folder, without provenance and measurements."""
 
     def read(self, place: Place) -> dict[str, bytes]:
-        """The files of a folder on the disk or on the hub, after every check that needs no understanding of them."""
+        """Read the files of a folder on the disk or on the hub, after all checks that do not interpret them."""
         files = read_shared(place, kind=self.format).files
         self.require_files(place, files)
         return files
 
     def require_files(self, place: Place, files: Mapping[str, bytes]) -> None:
-        """Refuse a folder without the files of its kind, or with others."""
+        """Raise `ArtifactError` if a required file is missing or a file does not belong to this kind."""
         for name in self.files:
             if name not in files:
                 raise ArtifactError(f"{place}: no {name}: not {self.article} {self.noun}")
@@ -47,8 +47,11 @@ class FolderKind:
                 )
 
     def write(self, path: Path, files: Mapping[str, bytes], *, overwrite: bool = False) -> None:
-        """Write a folder whole or not at all. One with the same content is renewed; anything else there is refused, or,
-        with `overwrite`, replaced if it is of this kind, even a damaged one."""
+        """Write a folder atomically.
+
+        An existing folder with the same identity is updated. Any other content is refused, unless `overwrite` is true
+        and it is a folder of this kind, possibly damaged.
+        """
         present = entries(path) if path.exists() else set()
         if present and overwrite:
             foreign = sorted(name for name in present - {*self.files, MANIFEST} if not self._may_have(name))
@@ -61,7 +64,7 @@ class FolderKind:
         write_sealed(path, files, kind=self.format)
 
     def push(self, name: str, files: Mapping[str, bytes], *, private: bool = False) -> str:
-        """Upload a folder; returns its name at the commit that was made."""
+        """Upload a folder and return its name at the new commit."""
         return str(upload(HubName.parse(name), Sealed(self.format, dict(files)), private=private))
 
     def _may_have(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Pictures for the card of an option set: each option's eigenfunction, and one roll-out."""
+"""Pictures for the card of an option set: each option's eigenfunction and one roll-out."""
 
 import io
 
@@ -23,10 +23,10 @@ DOTS_PER_INCH = 150
 def card_pictures(
     env: AbstractEnv, options: AbstractOptions, begun: Runners, *, value: Value | None = None, key: PRNGKeyArray
 ) -> dict[str, bytes]:
-    """A PNG for each option by its file name: what it climbs as one agent moves, and what it does from there.
+    """A PNG for each option by file name: a map of the function it climbs as one agent moves, and one roll-out.
 
-    All are drawn from the most typical of the starts, whose spreads are nearest to their means. The map is left out
-    where an option follows no eigenfunction, or agents' states do not begin with two coordinates.
+    All start from the most typical start, whose spreads are closest to the means. The map is left out if an option
+    follows no eigenfunction or the agents' first two features are not positions in a plane.
     """
     chosen = _typical(env, jax.vmap(env.agent_states)(begun.state))
     start = jax.tree.map(lambda leaf: leaf[chosen][None], begun)
@@ -50,14 +50,14 @@ def card_pictures(
 
 
 def _panel(env: AbstractEnv, followed: Execution) -> Panel:
-    """A roll-out, with the spread of each feature where it ended."""
+    """The panel of a roll-out, with the spread of each feature at its end."""
     states = np.asarray(followed.agent_states)
     apart = spreads(env.features, env.agent_features, states[-1])
     return Panel(states, int(followed.length), apart, tuple(feature.name for feature in env.features))
 
 
 def _typical(env: AbstractEnv, agent_states: Float[Array, "start agent feature"]) -> int:
-    """The start whose spreads are nearest to the means, each feature in its own deviations."""
+    """The index of the start whose spreads are closest to the means, in units of each feature's deviation."""
     apart = spreads(env.features, env.agent_features, agent_states)
     deviation = apart.std(axis=0)
     unlike = np.abs(apart - apart.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)

@@ -1,7 +1,7 @@
-"""Sealed folders: files that belong together, every byte of which is accounted for by a manifest.
+"""Sealed folders: sets of files whose sizes and SHA-256 hashes are listed in a manifest.
 
-They may come from anyone, so reading one takes nothing for granted: each file is opened once, as a plain file of the
-size the manifest gives, and hashed before anything looks at it.
+A folder may come from an untrusted source. Each file is opened once, as a regular file of the size in the manifest,
+and its hash is verified before its content is used.
 """
 
 import json
@@ -20,44 +20,44 @@ from cooptions.files import Json, digest, shown, write_bytes
 
 MANIFEST = "manifest.json"
 SAFE_NAME = re.compile(r"(?:[a-z]+/)?[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""Names that mean the same on every system; at most one folder deep."""
+"""File names that are valid on every system, with at most one folder."""
 HUB_FILES = frozenset({".cache", ".git", ".gitattributes"})
-"""What git and a model hub add to a folder. It is neither read nor counted."""
+"""Files that git and model hubs add to a folder. They are ignored."""
 
 LARGEST_MANIFEST = 1 << 20
 LARGEST_TOTAL = 1 << 28
-"""Bytes of all files together: as many as are hashed well within a second."""
+"""The maximum total size of the files in bytes. Hashing that takes well under a second."""
 MOST_ENTRIES = 2000
 DEEPEST = 16
 """Levels of lists and objects in a JSON file."""
 
 Place = Path | str
-"""Where a folder is, for messages: a path, or a name on the hub."""
+"""The location of a folder: a path, or a name on the hub."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a folder holds."""
+    """The manifest of a folder."""
 
     kind: str
-    """What it is, with the version of its format."""
+    """The kind of folder, with the version of its format."""
     files: dict[str, Json]
     """`size` and `sha256` of every file by name."""
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A folder that was read and checked."""
+    """The content of a folder that was read and verified."""
 
     kind: str
     files: dict[str, bytes]
-    """Without the manifest."""
+    """The content of each file by name, without the manifest."""
 
 
 def write_sealed(path: Path, files: Mapping[str, bytes], *, kind: str) -> None:
-    """Write files and their manifest to a folder beside `path`, read it back, and only then give it its name.
+    """Write files and their manifest to a temporary folder, read it back, and then rename it to `path`.
 
-    What was at `path` before is replaced.
+    An existing folder at `path` is replaced.
     """
     path = Path(os.path.realpath(path))
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
@@ -87,8 +87,10 @@ def write_sealed(path: Path, files: Mapping[str, bytes], *, kind: str) -> None:
 
 
 def read_sealed(path: Path, *, kind: str | Collection[str]) -> Sealed:
-    """The content of every file of a folder of this kind, or of one of these, or an `ArtifactError` if anything is
-    missing, too much or changed."""
+    """Read all files of a folder of this kind, or of one of these kinds.
+
+    Raises `ArtifactError` if a file is missing, changed or not listed.
+    """
     present = entries(path)
     manifest = read_manifest(path, read_plain(path / MANIFEST, LARGEST_MANIFEST), kind)
     listed = manifest.files
@@ -98,7 +100,7 @@ def read_sealed(path: Path, *, kind: str | Collection[str]) -> Sealed:
 
 
 def require_listed(where: Place, present: Collection[str], listed: Mapping[str, Json]) -> None:
-    """Refuse a folder whose files are not just those of its manifest, or too large to be read."""
+    """Raise `ArtifactError` unless a folder has exactly the files of its manifest, within the size limit."""
     for name in listed:
         if name not in present:
             raise ArtifactError(f"{where}/{name}: missing, though the manifest names it; get it all again")
@@ -110,14 +112,14 @@ def require_listed(where: Place, present: Collection[str], listed: Mapping[str, 
 
 
 def checked(where: Place, name: str, content: bytes, listed: Mapping[str, Json]) -> bytes:
-    """The content of a file, if it is what the manifest lists."""
+    """Return the content of a file if it matches the manifest, else raise `ArtifactError`."""
     if len(content) != listed[name]["size"] or digest(content) != listed[name]["sha256"]:
         raise ArtifactError(f"{where}/{name}: damaged: not the bytes of the manifest's SHA-256; get it again")
     return content
 
 
 def read_plain(path: Path, largest: int) -> bytes:
-    """A file's content, if it is a plain file of at most that many bytes: no link, pipe or device."""
+    """Read a regular file of at most `largest` bytes. Links, pipes and devices raise `ArtifactError`."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -132,7 +134,7 @@ def read_plain(path: Path, largest: int) -> bytes:
 
 
 def parse_json(where: Place, content: bytes) -> Any:
-    """JSON without infinite numbers, that nests no deeper than anyone needs."""
+    """Parse JSON with finite numbers and at most `DEEPEST` levels."""
     try:
         value = json.loads(content, parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
@@ -144,7 +146,7 @@ def parse_json(where: Place, content: bytes) -> Any:
 
 
 def parse_object(where: Place, content: bytes) -> Json:
-    """A JSON object."""
+    """Parse a JSON object."""
     value = parse_json(where, content)
     if not isinstance(value, dict):
         raise ArtifactError(f"{where}: must hold a JSON object, not {shown(value)}")
@@ -152,7 +154,7 @@ def parse_object(where: Place, content: bytes) -> Json:
 
 
 def canonical_json(value: Json) -> bytes:
-    """The one way in which a value is written."""
+    """The canonical JSON text of a value."""
     return (json.dumps(value, indent=1, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
@@ -164,7 +166,7 @@ def format_manifest(files: Mapping[str, bytes], kind: str) -> bytes:
 
 
 def read_manifest(where: Place, content: bytes, kind: str | Collection[str]) -> Manifest:
-    """A manifest that is, to the byte, what `format_manifest` writes."""
+    """Parse a manifest, which must be byte for byte what `format_manifest` writes."""
     file = f"{where}/{MANIFEST}"
     value = parse_object(file, content)
     kinds = (kind,) if isinstance(kind, str) else tuple(kind)
@@ -200,7 +202,7 @@ def _is_entry(entry: Any) -> bool:
 
 
 def entries(path: Path) -> set[str]:
-    """Every file below a folder but those of `HUB_FILES`; links, and folders in folders, are refused."""
+    """The names of all files in a folder, without `HUB_FILES`. Raises for links and nested folders."""
     found: set[str] = set()
     waiting = [path]
     try:

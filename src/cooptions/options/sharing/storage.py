@@ -1,13 +1,13 @@
-"""Option sets as directories that can be shared: policies, what they are for, a card to read, a manifest over all.
+"""Option sets as directories that can be shared: policies, their description, a card and a manifest.
 
     policies.safetensors   the networks' weights, by name
-    option_set.json        the options, the networks' layers, what they depend on, provenance, reports
+    option_set.json        the options, the networks' layers, the environment's fingerprint, provenance, reports
     README.md, cards/      the card
     manifest.json          size and SHA-256 of all these, and of itself
 
-Loading, from the disk or from a model hub, runs no code of the set's. It refuses whatever is not just what was saved,
-and an environment that differs in what the policies depend on: the whole environment, or the agents, the map and the
-moves alone (`fingerprint`).
+Loading, from the disk or from a model hub, runs no code of the set. It refuses files that differ from what was saved.
+It also refuses an environment that differs in what the policies depend on: the whole environment, or only the agents,
+the map and the moves (`fingerprint`).
 """
 
 import dataclasses
@@ -46,10 +46,10 @@ POLICIES = "policies.safetensors"
 DESCRIPTION = "option_set.json"
 PICTURES = "cards"
 SETS = "option_sets"
-"""The folder of a run that holds its option sets, one for each seed."""
+"""The folder of a run's option sets, one for each seed."""
 
 KEPT = ("options", "max_steps", "epsilon", "fixed_last", "margin", "still_ends")
-"""Fields that an option set and its description have in common."""
+"""The fields that `OptionSet` and `Description` share."""
 
 LARGEST_DESCRIPTION = 1 << 21
 MOST_LAYERS = 16
@@ -61,7 +61,7 @@ MOST_STEPS = 1_000_000
 
 @dataclass(frozen=True)
 class Description:
-    """What `option_set.json` holds."""
+    """The content of `option_set.json`."""
 
     options: tuple[Option, ...]
     network: NetworkConfig
@@ -71,11 +71,11 @@ class Description:
     margin: float
     still_ends: bool
     sight: str
-    """What the policies see: `relation` or `observation`."""
+    """What the policies observe: `relation` or `observation`."""
     actions: tuple[str, ...]
     """The primitive actions they choose from, in the order of the networks' outputs."""
     environment: dict
-    """What an environment must have for these options: its `fingerprint`."""
+    """The `fingerprint` that an environment must have."""
     provenance: dict
     reports: tuple[OptionReport, ...]
     """One for each option, or none."""
@@ -116,16 +116,16 @@ def save_option_set(
     license: str = LICENSE,
     overwrite: bool = False,
 ) -> None:
-    """Write a directory that `load_option_set` reads, whole or not at all.
+    """Write an option set atomically to a directory that `load_option_set` reads.
 
-    `pictures` are PNG files by name, as `cards.card_files` names them; `scenario` tells readers how to make the
-    environment. A directory with the same options is renewed; anything else there is refused, or, with
-    `overwrite`, replaced if it is an option set, even a damaged one.
+    `pictures` are PNG files with the names of `cards.card_files`. `scenario` is the environment's name for the card. An
+    existing directory with the same options is updated. Any other content is refused, unless `overwrite` is true and it
+    is an option set, possibly damaged.
     """
     env = env_for(env, option_set.view.team)
-    told = {"provenance": provenance, "pictures": pictures, "scenario": scenario, "license": license}
-    files = option_set_files(option_set, env, reports, **told)
-    restore_option_set(path, files, env)  # what could not be loaded is not saved
+    card = {"provenance": provenance, "pictures": pictures, "scenario": scenario, "license": license}
+    files = option_set_files(option_set, env, reports, **card)
+    restore_option_set(path, files, env)  # raises if it could not be loaded again
     OPTION_SETS.write(Path(path), files, overwrite=overwrite)
 
 
@@ -140,7 +140,7 @@ def option_set_files(
     license: str = LICENSE,
     place: str = PLACE,
 ) -> dict[str, bytes]:
-    """The files of an option set by name; `place` is from where the card says that they are loaded."""
+    """The files of an option set by name. `place` is the location from which its card loads the options."""
     card = card_markdown(
         env,
         reports,
@@ -161,7 +161,7 @@ def option_set_files(
 def policy_files(
     option_set: OptionSet, env: AbstractEnv, reports: Sequence[OptionReport] = (), *, provenance: Json
 ) -> dict[str, bytes]:
-    """The files that options are loaded from: an option set without its card."""
+    """The files of an option set without its card. They suffice to load the options."""
     env = env_for(env, option_set.view.team)
     description = Description(
         **{name: getattr(option_set, name) for name in KEPT},
@@ -188,11 +188,11 @@ def publish(
     license: str = LICENSE,
     overwrite: bool = False,
 ) -> None:
-    """`save_option_set` with a card: every option is followed from states of random play, and what it does is told."""
+    """Save an option set with a card whose numbers and pictures come from roll-outs of every option."""
     env = env_for(env, option_set.view.team)
-    reports, pictures = _looks(option_set, env, key)
-    told = {"pictures": pictures, "scenario": scenario, "license": license}
-    save_option_set(path, option_set, env, reports, provenance={}, **told, overwrite=overwrite)
+    reports, pictures = _reports_and_pictures(option_set, env, key)
+    card = {"pictures": pictures, "scenario": scenario, "license": license}
+    save_option_set(path, option_set, env, reports, provenance={}, **card, overwrite=overwrite)
 
 
 def push_option_set(
@@ -205,20 +205,20 @@ def push_option_set(
     license: str = LICENSE,
     private: bool = False,
 ) -> str:
-    """Upload what `publish` would write; returns the name of the set at the commit that was made."""
+    """Upload the folder that `publish` would write. Returns the name of the set at the new commit."""
     env = env_for(env, option_set.view.team)
-    reports, pictures = _looks(option_set, env, key)
-    told = {"pictures": pictures, "scenario": scenario, "license": license}
-    files = option_set_files(option_set, env, reports, provenance={}, **told, place=str(HubName.parse(name)))
-    restore_option_set(name, files, env)  # what could not be loaded is not shared
+    reports, pictures = _reports_and_pictures(option_set, env, key)
+    card = {"pictures": pictures, "scenario": scenario, "license": license}
+    files = option_set_files(option_set, env, reports, provenance={}, **card, place=str(HubName.parse(name)))
+    restore_option_set(name, files, env)  # raises if it could not be loaded again
     return OPTION_SETS.push(name, files, private=private)
 
 
-def _looks(
+def _reports_and_pictures(
     option_set: OptionSet, env: AbstractEnv, key: PRNGKeyArray, num_starts: int = 64
 ) -> tuple[tuple[OptionReport, ...], dict[str, bytes]]:
-    """What options do from states of random play, in numbers and pictures."""
-    from cooptions.options.sharing.pictures import card_pictures  # late: it imports Matplotlib
+    """Reports and pictures of all options, followed from states that random play reached."""
+    from cooptions.options.sharing.pictures import card_pictures  # imported late because it imports Matplotlib
 
     begun = collect_starts(env, num_starts, START_STEPS, key=key)
     reports = report_options(env, option_set, begun, key=key)
@@ -226,10 +226,10 @@ def _looks(
 
 
 def load_option_set(path: Path | str, env: AbstractEnv) -> OptionSet:
-    """The options in a directory, if it is whole and they fit this environment. Of a run, its only set.
+    """Load the option set of a directory, after checking its files and that it fits this environment.
 
-    `hf://owner/name` or `hf://owner/name@revision` loads a set from the Hugging Face Hub. Loading runs no code of the
-    set's.
+    For a run directory, the run's only set is loaded. `hf://owner/name` or `hf://owner/name@revision` loads a set from
+    the Hugging Face Hub. Loading runs no code of the set.
 
         options.save("my-options", env)
         again = co.load_options("my-options", env)
@@ -239,13 +239,13 @@ def load_option_set(path: Path | str, env: AbstractEnv) -> OptionSet:
 
 
 def load_reports(path: Path | str) -> tuple[OptionReport, ...]:
-    """What the options in a directory or on the hub do, without their environment."""
+    """Load the reports of an option set in a directory or on the hub, which does not need the environment."""
     place = find_option_set(path)
     return describe(place, OPTION_SETS.read(place)).reports
 
 
 def find_option_set(path: Path | str) -> Path | str:
-    """The option set of a run directory, if it has one and no more; any other path, or name on the hub, as it is."""
+    """The path of a run directory's only option set. Other paths and names on the hub are returned unchanged."""
     if is_hub_name(path):
         return str(HubName.parse(path))
     path = Path(path)
@@ -261,9 +261,9 @@ def find_option_set(path: Path | str) -> Path | str:
 
 
 def restore_option_set(place: Place, files: Mapping[str, bytes], env: AbstractEnv) -> OptionSet:
-    """The option set that files describe, after every check that can be made without running it.
+    """The option set in these files, after every check that does not run it.
 
-    A set for fewer agents than the environment has is for any of them that fit it.
+    A set for fewer agents than the environment has fits any of its agents that are alike.
     """
     description = describe(place, files)
     sight = cast(Sight, description.sight)
@@ -287,7 +287,7 @@ def restore_option_set(place: Place, files: Mapping[str, bytes], env: AbstractEn
 
 
 def _primitives(place: Place, description: Description, env: AbstractEnv) -> Primitives:
-    """The set's actions in the environment, which must have them all."""
+    """The set's actions in the environment. Raises `ArtifactError` unless the environment has them all."""
     here, there = env.action_names, description.actions
     same = there == here if description.sight == "observation" else set(there) <= set(here)
     if not same or here[env.noop] not in there:
@@ -296,7 +296,7 @@ def _primitives(place: Place, description: Description, env: AbstractEnv) -> Pri
 
 
 def describe(place: Place, files: Mapping[str, bytes]) -> Description:
-    """What a set's files say of it, every value of its type."""
+    """The description in a set's files. The type of every value is checked."""
     file, content = f"{place}/{DESCRIPTION}", files[DESCRIPTION]
     if len(content) > LARGEST_DESCRIPTION:
         raise ArtifactError(f"{file}: {len(content)} bytes, more than the {LARGEST_DESCRIPTION} there may be")
@@ -307,7 +307,7 @@ def describe(place: Place, files: Mapping[str, bytes]) -> Description:
 
 
 def _expected(description: Description, env: AbstractEnv, view: View) -> Network:
-    """Shapes of the networks, without making them."""
+    """The shapes of the networks' weights, without creating any."""
     num_outputs = len(description.actions) + (not description.fixed_last)
     keys = jax.ShapeDtypeStruct((len(description.options),), jax.random.key(0).dtype)
     init = partial(init_policies, env, view, description.network, num_outputs)
@@ -315,7 +315,7 @@ def _expected(description: Description, env: AbstractEnv, view: View) -> Network
 
 
 def _identity(place: Place, files: Mapping[str, bytes]) -> tuple[bytes, Json]:
-    """What makes an option set this one: not who made it when, nor what was measured."""
+    """The content that identifies an option set, without provenance and reports."""
     value = parse_object(f"{place}/{DESCRIPTION}", files.get(DESCRIPTION, b"{}"))
     return files.get(POLICIES, b""), {k: v for k, v in value.items() if k not in ("provenance", "reports")}
 
@@ -328,4 +328,4 @@ OPTION_SETS = FolderKind(
     folders=(PICTURES,),
     identity=_identity,
 )
-"""How option sets are kept and shared."""
+"""Option sets as a kind of folder."""

@@ -1,4 +1,4 @@
-"""Weights of unknown origin: a safetensors file is filled into a tree only if it has just the arrays of that tree."""
+"""Read and write weights as safetensors. Untrusted files must have exactly the arrays of the expected pytree."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -17,18 +17,18 @@ TYPES = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32", "int32": "I32",
     "int64": "I64", "float16": "F16", "float32": "F32", "float64": "F64",
 }  # fmt: skip
-"""What safetensors calls the types of arrays."""
+"""The names of data types in safetensors."""
 
 
 def format_tree(tree: Any) -> bytes:
-    """A tree of arrays as a safetensors file, by the names of its leaves."""
+    """A pytree of arrays as the bytes of a safetensors file, with its leaves by name."""
     return format_tensors({name: np.ascontiguousarray(leaf) for name, leaf in named_leaves(tree)})
 
 
 def read_tree(file: Place, content: bytes, like: Tree, *, of: str) -> Tree:
-    """A tree of the structure of `like`, with its types and shapes and numbers that are all finite.
+    """Read a pytree with the structure, types and shapes of `like`. All numbers must be finite.
 
-    `of` says in errors what the arrays belong to.
+    `of` is the name used in errors for what the arrays belong to.
     """
     arrays = read_arrays(file, content, dict(named_leaves(like)), of=of)
     for name, array in arrays.items():
@@ -38,7 +38,7 @@ def read_tree(file: Place, content: bytes, like: Tree, *, of: str) -> Tree:
 
 
 def read_arrays(file: Place, content: bytes, expected: Mapping[str, Any], *, of: str) -> dict[str, np.ndarray]:
-    """The arrays of a file, if they have just the expected names, types and shapes."""
+    """Read the arrays of a file, which must have exactly the expected names, types and shapes."""
     try:
         tensors = dict(deserialize(content))
     except SafetensorError as error:

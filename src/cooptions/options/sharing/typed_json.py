@@ -1,4 +1,4 @@
-"""JSON of unknown origin as dataclasses: every value has the type of its field, or the field is named."""
+"""Read untrusted JSON as dataclasses. Errors name the field whose value has the wrong type."""
 
 import dataclasses
 import types
@@ -9,13 +9,14 @@ from cooptions.files import shown
 
 LONGEST_TEXT = 1000
 LARGEST_EXACT = 2**53
-"""Every whole number up to this one is a float."""
+"""Every integer up to this one can be represented exactly as a float."""
 
 
 def read_typed(kind: Any, value: Any, where: str) -> Any:
-    """`value` as a dataclass, tuple, optional, number, truth value or text; `where` names it in errors.
+    """`value` as a dataclass, tuple, optional, number, bool or string. `where` is its name in errors.
 
-    The inverse of `dataclasses.asdict`, through JSON. Nothing but the constructors of `kind` and its fields is called.
+    This is the inverse of `dataclasses.asdict` followed by JSON. Only the constructors of `kind` and of its fields'
+    types are called.
     """
     if dataclasses.is_dataclass(kind):
         return _record(kind, value, where)
@@ -33,7 +34,7 @@ def read_typed(kind: Any, value: Any, where: str) -> Any:
 
 
 def _is_fit(text: str) -> bool:
-    """Whether a text can be shown on a terminal: one line, and no control characters."""
+    """Whether a text can be printed: one line without control characters, of limited length."""
     return text.isprintable() and len(text) <= LONGEST_TEXT
 
 

@@ -1,4 +1,4 @@
-"""Environments of other libraries: their agents, with the landmarks and the map that the adapter was told of."""
+"""The look of adapted environments: agents, and the landmarks and map that the adapter defines."""
 
 import functools
 from collections.abc import Callable
@@ -32,7 +32,7 @@ from cooptions.plots.sprites import box, mosaic, opaque, paste, sprite
 Frames = UInt8[np.ndarray, "time height width 3"]
 
 NUM_STARTS = 8
-"""Starts of episodes; what is the same in all of them is taken to be the floor."""
+"""The number of initial states. Tiles that are equal in all of them count as the fixed map."""
 
 
 @frames.register(AbstractAdapter)
@@ -49,7 +49,7 @@ def scenario_frames(env: AbstractScenario, states: Wrapped) -> Frames:
 
 
 def _along(function: Callable[[Any], Any], states: Wrapped) -> np.ndarray:
-    """What a function of the adapter makes of every state of a roll-out."""
+    """A function of the adapter, applied to every state of a roll-out."""
     return np.asarray(jax.jit(jax.vmap(function))(states.inner))
 
 
@@ -70,7 +70,7 @@ def _on_tiles(
 
 
 def map_tiles(size: int) -> UInt8[np.ndarray, "kind size size 3"]:
-    """The picture of each `Tile`."""
+    """A picture of each kind of `Tile`."""
     inside = box(size, 0.5 / size, 0.5 / size, 1 + 1 / size, 1 + 1 / size)
     tinted = [opaque(sprite(size, (inside, colour)), colours.LINE) for colour in (colours.MARK, colours.GOAL)]
     return np.concatenate([floor_tiles(size), tinted])
@@ -96,7 +96,7 @@ def scenario_floor(env: AbstractScenario) -> Floor | None:
 
 @functools.cache
 def _lasting_tiles(env: AbstractAdapter) -> Int[np.ndarray, "row column"]:
-    """The map at the start of episodes, free where it differs from one to the other."""
+    """The map at the start of episodes. Tiles that differ between episodes count as free."""
     keys = jax.random.split(jax.random.key(0), NUM_STARTS)
     tiles = np.asarray(jax.jit(jax.vmap(lambda key: env.tiles(env.reset(key)[0].inner)))(keys))  # pyright: ignore
     return np.where((tiles == tiles[0]).all(axis=0), tiles[0], int(Tile.FREE))

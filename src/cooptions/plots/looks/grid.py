@@ -1,4 +1,4 @@
-"""The grid: walls, and the team."""
+"""The look of the grid: walls and agents."""
 
 import numpy as np
 from jaxtyping import UInt8

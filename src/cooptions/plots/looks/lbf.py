@@ -1,4 +1,4 @@
-"""Level-Based Foraging: agents with their levels and what they see, apples with theirs and whence they are loaded."""
+"""The look of Level-Based Foraging: agents with level and field of view, apples with level and reach."""
 
 import functools
 
@@ -14,12 +14,12 @@ from cooptions.plots.sprites import Sprite, disc, paste, polygon, sprite, text
 APPLE = (158, 28, 52)
 LEAF = (96, 140, 40)
 REACH_SHARE, SIGHT_SHARE = 0.13, 0.55
-"""How strongly the cells in reach of an apple, and the edges of what agents see, are coloured."""
+"""The opacity of the colour of cells in reach of an apple, and of the frames around fields of view."""
 
 
 @frames.register(Foraging)
 def foraging_frames(env: Foraging, states: State) -> UInt8[np.ndarray, "time height width 3"]:
-    """Cells from which an apple can be loaded are reddish; a line in an agent's colour frames what it sees."""
+    """Pictures with reddish cells where an apple can be loaded, and a frame around each agent's field of view."""
     positions, levels = np.asarray(states.position), np.asarray(states.level)
     check_time(env, positions.shape, (env.num_agents, 2))
     apples, eaten = np.asarray(states.apple_position), np.asarray(states.eaten)
@@ -43,7 +43,7 @@ def foraging_frames(env: Foraging, states: State) -> UInt8[np.ndarray, "time hei
 def _draw_reach(
     env: Foraging, image: UInt8[np.ndarray, "height width 3"], apples: Int[np.ndarray, "apple 2"], tile: int
 ) -> None:
-    """Colour the cells from which one of the apples can be loaded."""
+    """Colour the cells from which any of the apples can be loaded."""
     around = np.stack(np.meshgrid([-1, 0, 1], [-1, 0, 1]), axis=-1).reshape(-1, 2)
     around = around[np.asarray(within_reach(env.applied.reach, around)) & around.any(axis=1)]
     for row, column in np.unique((apples[:, None] + around).reshape(-1, 2), axis=0):
@@ -54,7 +54,7 @@ def _draw_reach(
 def _draw_sight(
     env: Foraging, image: UInt8[np.ndarray, "height width 3"], places: Int[np.ndarray, "agent 2"], tile: int
 ) -> None:
-    """Frame what each agent sees, unless that is everything; frames that meet lie side by side."""
+    """Draw a frame around each agent's field of view unless it covers the grid. Frames are offset to stay visible."""
     sight, last = env.applied.sight, env.grid_size - 1
     if sight >= last:
         return

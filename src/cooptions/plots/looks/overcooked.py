@@ -1,4 +1,4 @@
-"""Overcooked: counters with what stands on them, pots with what is in them, cooks with what they hold."""
+"""The look of Overcooked: counters, pots and cooks with the objects they hold."""
 
 import functools
 from collections.abc import Callable
@@ -19,7 +19,7 @@ SOUP, POT, POT_INSIDE = (214, 108, 38), (58, 62, 72), (120, 126, 138)
 GOAL, GOAL_MARK = (112, 128, 144), (246, 246, 246)
 
 EMPTY_POT, FULL_POT = 23, 20
-"""JaxMARL counts a pot's status down: 23 is empty, 20 holds three onions, then it cooks; at 0 the soup is ready."""
+"""JaxMARL counts a pot's status down: 23 is empty, at 20 it holds three onions and cooks, at 0 the soup is ready."""
 
 NUM_STATUSES = 32
 Layers = list[tuple[Shape, Colour]]
@@ -41,7 +41,7 @@ def kitchen_frames(env: Overcooked, states: Kitchen) -> UInt8[np.ndarray, "time 
 
 
 def kitchens_without_cooks(env: Overcooked, states: Kitchen) -> UInt8[np.ndarray, "time height width 3"]:
-    """What stands on the counters and in the pots."""
+    """Pictures of the kitchen with the objects on the counters and in the pots, without the cooks."""
     height, width = env.jaxmarl.height, env.jaxmarl.width
     maze = np.asarray(states.inner.maze_map).astype(int)
     return _paved(_inside(maze, height, width), tile_size(height, width))
@@ -49,7 +49,7 @@ def kitchens_without_cooks(env: Overcooked, states: Kitchen) -> UInt8[np.ndarray
 
 @floor.register(Overcooked)
 def kitchen_floor(env: Overcooked) -> Floor | None:
-    """The kitchen before anything is cooked; None where agents' states lack x or y."""
+    """The kitchen at the start of an episode; None if the agents' states lack x or y."""
     names = [feature.name for feature in env.features]
     if not {"x", "y"} <= set(names):
         return None
@@ -65,7 +65,7 @@ def kitchen_floor(env: Overcooked) -> Floor | None:
 
 @functools.lru_cache(maxsize=512)
 def cook_sprite(agent: int, size: int, facing: tuple[int, int], held: int) -> Sprite:
-    """A cook whose nose points where it looks; what it holds is in its hands, towards there."""
+    """The sprite of a cook whose nose and held object point in its viewing direction."""
     layers = [
         (_drop(size, 0.37, 0.49, *facing), colours.INK),
         (_drop(size, 0.32, 0.42, *facing), colours.agent_colour(agent)),
@@ -75,14 +75,14 @@ def cook_sprite(agent: int, size: int, facing: tuple[int, int], held: int) -> Sp
 
 
 def _drop(size: int, radius: float, tip: float, dx: int, dy: int) -> Shape:
-    """A disc in the middle, and the tangents to it from a tip in the direction (dx, dy)."""
+    """A drop: a disc at the centre with the tangents to it from a tip in the direction (dx, dy)."""
     along, aside = radius**2 / tip, radius * np.sqrt(1 - (radius / tip) ** 2)
     points = (_turned(point, dx, dy) for point in ((tip, 0.0), (along, aside), (along, -aside)))
     return np.maximum(disc(size, radius=radius), polygon(size, *points))
 
 
 def _turned(point: tuple[float, float], dx: int, dy: int) -> tuple[float, float]:
-    """A point given as (ahead, to the right) of the middle of a cell, for someone who faces (dx, dy)."""
+    """The coordinates in a cell of a point given as (ahead, to the right) of its centre when facing (dx, dy)."""
     ahead, aside = point
     return 0.5 + ahead * dx - aside * dy, 0.5 + ahead * dy + aside * dx
 
@@ -90,7 +90,7 @@ def _turned(point: tuple[float, float], dx: int, dy: int) -> tuple[float, float]
 def _inside(
     maze: Int[np.ndarray, "time padded_height padded_width 3"], height: int, width: int
 ) -> Int[np.ndarray, "time height width"]:
-    """Object and status of each cell as one number; JaxMARL's map has walls around it for its views."""
+    """Object and status of each cell as one number, without the padding of walls that JaxMARL adds for its views."""
     top, left = (maze.shape[1] - height) // 2, (maze.shape[2] - width) // 2
     cells = maze[:, top : top + height, left : left + width]
     status = np.where(cells[..., 0] == OBJECT_TO_INDEX["pot"], cells[..., 2], 0)
@@ -105,7 +105,7 @@ def _paved(cells: Int[np.ndarray, "*time height width"], tile: int) -> UInt8[np.
 
 @functools.lru_cache(maxsize=512)
 def kitchen_tile(kind: int, status: int, size: int) -> UInt8[np.ndarray, "size size 3"]:
-    """A cell of the kitchen: the ground where nothing stands, else a counter with what is on it."""
+    """The tile of a kitchen cell: the floor, or a counter with the object on it."""
     if kind in FREE:
         edge = 1 / size
         return opaque(sprite(size, (box(size, 0.0, 0.0, 1 - edge, 1 - edge), GROUND)), JOINT)
@@ -151,7 +151,7 @@ def plate_pile(size: int, centre: tuple[float, float], radius: float) -> Layers:
 
 
 def goal(size: int, centre: tuple[float, float], radius: float) -> Layers:
-    """A hatch with an arrow out of the kitchen's hands."""
+    """The delivery hatch, with an arrow."""
     x, y = centre
     arrow = [
         box(size, x - 0.07, y - 0.02, x + 0.07, y + 0.24),
@@ -161,7 +161,7 @@ def goal(size: int, centre: tuple[float, float], radius: float) -> Layers:
 
 
 def pot(size: int, status: int) -> Layers:
-    """A pot with up to three onions; while it cooks, a bar shows how far it is; a ready soup fills it."""
+    """A pot with up to three onions, a progress bar while it cooks, or a soup when it is ready."""
     handles = box(size, 0.06, 0.40, 0.94, 0.54, 0.06)
     layers = [(handles, POT), (disc(size, (0.5, 0.47), 0.38), POT), (disc(size, (0.5, 0.47), 0.31), POT_INSIDE)]
     if status == 0:
