@@ -133,6 +133,7 @@ def check_settings(wanted: Json, there: Json, path: Path) -> None:
 
 
 EARLIER: Json = {"options": {"sight": "observation"}}
+EARLIER_MACRO: Json = {"start": "threshold"}
 """The values of fields that older results lack, because the fields did not exist yet."""
 
 
@@ -142,7 +143,7 @@ def _comparable(settings: Json) -> Json:
     learning = filled.get("learning") or {}
     if not learning.get("macro"):
         return filled
-    macro = {name: value for name, value in learning["macro"].items() if name != "discoveries"}
+    macro = {name: value for name, value in (EARLIER_MACRO | learning["macro"]).items() if name != "discoveries"}
     return filled | {"learning": learning | {"macro": macro}}
 
 
