@@ -61,6 +61,12 @@ def test_methods_that_share_a_program_learn_together_and_others_do_not(places):
     ]
 
 
+def test_options_of_pairs_and_of_the_whole_team_are_different_programs(places):
+    team = Row("grid-5x5-3p", "iql+hit")
+    pairs = replace(team, variant="pairs", overrides=(("members", 2),))
+    assert _grouped(_plan({team: 5, pairs: 5}, places)) == [[(team, 0)], [(pairs, 0)]]
+
+
 def test_the_number_of_discoveries_does_not_change_the_program(places):
     plan = make_plan({HIT: Seeding(range(5), 5, 1), MASK: Seeding(range(5), 5, 2)}, places)
     assert len(plan.groups) == 1

@@ -95,7 +95,8 @@ def program(block: Block) -> str:
     macro = config.learning.macro
     macro = replace(macro, discoveries=0) if macro else None
     learning = encode(replace(config.learning, name="", macro=macro))
-    shape = [encode(config.options), config.laplacian.num_eigenfunctions] if config.discovers else []
+    options = [encode(config.options), config.laplacian.num_eigenfunctions, config.members]
+    shape = options if config.discovers else []
     return json.dumps([config.scenario, learning, shape], sort_keys=True)
 
 
