@@ -248,7 +248,8 @@ def _signal(place: Path, stage: str, kind: signal.Signals, moment: float) -> str
         while not log.exists() or b"begun" not in log.read_bytes():
             time.sleep(0.01)
         time.sleep(moment * given.seconds)
-        os.kill(process.pid or 0, kind)
+        with contextlib.suppress(ProcessLookupError):  # it has ended
+            os.kill(process.pid or 0, kind)
         begun, slow = time.monotonic(), slowness()
         process.join(60 * slow)
         took = (time.monotonic() - begun) / max(slow, slowness())
