@@ -82,7 +82,7 @@ REPLACED = [
     (f'["{GRID}"]', '["grid-4x4-2p,map=nowhere"]', "lineups.plain.scenarios: "),
     ("steps: 800", "stpes: 800", "5: campaign: unknown field 'stpes'; did you mean steps?"),
     ("steps: 800", "steps: many", "5: steps: must be a number, not 'many'"),
-    ("steps: 800", "steps: 7", "5: steps: steps must be at least num_envs x rollout = 40, not 7"),
+    ("steps: 800", "steps: 7", "5: steps: learning.learner.steps must be at least num_envs x rollout = 40, not 7"),
     ("steps: 800", "steps: 0", "5: steps: must be a whole number of at least 1"),
     ("batch: 32}", "bacth: 32}", "representation.bacth: unknown field of Hit 'bacth'; did you mean batch?"),
     ("episodes: 3}", "episodes: few}", "set.learning.episodes: learning.episodes must be a whole number, not 'few'"),

@@ -85,6 +85,7 @@ def ticks_of(reward, first, num_options=0, **parts):
         "discount": jnp.ones((length, 1)),
         "consistent": jnp.zeros((length, 1, num_options), bool),
         "continues": jnp.zeros((length, 1, num_options), bool),
+        "members": ((True,),) * num_options,
     }
     return Tick(**(given | parts))
 

@@ -11,14 +11,14 @@ from cooptions.runs.episodes import Episode, episode_captions, vote_captions
 def episode():
     rollout = Rollout(np.zeros((4, 2)), np.zeros((4, 2, 2)), np.zeros((3, 2), int), np.asarray(3))
     votes = (("+e1", "+e1"), ("-e2", ""), ("", ""))
-    return Episode(rollout, np.array([0.0, 0.5, 0.5]), ("+e1", "+e1", ""), votes)
+    return Episode(rollout, np.array([0.0, 0.5, 0.5]), (("+e1", "+e1"), ("+e1", "-e2"), ("", "")), votes)
 
 
-def test_every_state_has_its_step_option_and_reward(episode):
+def test_every_state_has_its_step_options_and_reward(episode):
     assert episode_captions(episode) == [
         "step 0/3",
         "step 1/3   +e1   reward 0.00",
-        "step 2/3   +e1   reward 0.50",
+        "step 2/3   +e1, -e2   reward 0.50",
         "step 3/3   reward 1.00",
     ]
 

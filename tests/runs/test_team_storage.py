@@ -24,7 +24,8 @@ from cooptions.learners.q_learning import QConfig
 from cooptions.options.handmade import handmade_options
 from cooptions.options.sharing.sealed import format_manifest
 from cooptions.options.sharing.storage import OPTION_SETS, option_set_files
-from cooptions.runs.team import LearnedTeam, episode_captions
+from cooptions.runs.episodes import episode_captions
+from cooptions.runs.team import LearnedTeam
 from cooptions.runs.team_storage import FORMAT
 from cooptions.scores.statistics import Scores
 
