@@ -9,6 +9,7 @@ from cooptions.options.voting import (
     ballots,
     consistent,
     elect,
+    ending,
     everyone,
     going_on,
     votes_to_go_on,
@@ -118,6 +119,23 @@ def test_who_goes_on(keep, active, action, goes_on):
 )
 def test_a_sub_team_agrees_if_all_of_it_does(following, agrees, expected):
     assert everyone(jnp.array(following), jnp.array(agrees, bool)).tolist() == [bool(x) for x in expected]
+
+
+@pytest.mark.parametrize(
+    ("end", "following", "agrees", "expected"),
+    [
+        ("each", [0, 0, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0]),
+        ("together", [0, 0, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]),
+        ("together", [0, 0, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1]),
+        ("together", [0, 0, -1, 5], [1, 1, 0, 1], [1, 1, 0, 1]),  # whoever is free does not count
+        ("each", [2, 2, 2, 2], [1, 1, 1, 0], [0, 0, 0, 0]),
+        ("together", [2, 2, 2, 2], [1, 1, 1, 0], [0, 0, 0, 0]),  # one option of the whole team: no difference
+    ],
+)
+def test_options_side_by_side_end_each_by_itself_or_together(end, following, agrees, expected):
+    follows = jnp.array(following) >= 0
+    ends = ending(jnp.array(following), jnp.array(agrees, bool), end) & follows
+    assert ends.tolist() == [bool(x) for x in expected]
 
 
 def test_consistent_is_asked_of_members_alone():

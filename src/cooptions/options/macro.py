@@ -21,12 +21,13 @@ from cooptions.options.sharing.hub import is_hub_name, pinned
 from cooptions.options.sharing.sealed import MANIFEST
 from cooptions.options.sharing.storage import find_option_set
 from cooptions.options.voting import (
+    End,
     Keep,
     Start,
     ballots,
     consistent,
     elect,
-    everyone,
+    ending,
     going_on,
     votes_to_go_on,
     votes_to_start,
@@ -36,6 +37,16 @@ from cooptions.types import MacroStep, TimeStep
 Initiation = Literal["everywhere", "acting"]
 Observe = Literal["own", "team"]
 State = TypeVar("State")
+
+RULES: dict[str, Any] = {"keep": Keep, "start": Start, "end": End, "initiation": Initiation, "observe": Observe}
+"""The rules of `MacroEnv` that can be chosen, with their values."""
+
+
+def require_rules(chosen: Any, where: str = "") -> None:
+    """Raise `ConfigError` if a field of `chosen` with a rule's name has none of the rule's values."""
+    for name, kind in RULES.items():
+        value = getattr(chosen, name)
+        require(value in get_args(kind), f"{where}{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
 
 
 def share(observation: Shaped[Array, "agent width"]) -> Shaped[Array, "agent all"]:
@@ -69,6 +80,9 @@ class MacroConfig:
     start: Start = "threshold"
     """How many members must vote for an option so that it starts: as many as its own threshold says (all, in trained
     sets), the majority, or all (paper)."""
+    end: End = "each"
+    """When options that run side by side end: each when its members are done, or all `together`, when the members of
+    all of them are. Members that are done stand still until then."""
     initiation: Initiation = "everywhere"
     """Where an option can be voted for: everywhere (paper), or only where it would act."""
     observe: Observe = "own"
@@ -83,9 +97,7 @@ class MacroConfig:
     which takes longest, and lets intervals tell how much discoveries differ."""
 
     def __post_init__(self) -> None:
-        for name, kind in (("keep", Keep), ("start", Start), ("initiation", Initiation), ("observe", Observe)):
-            value = getattr(self, name)
-            require(value in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
+        require_rules(self)
         for name in ("num_options", "discoveries"):
             require_whole(f"macro.{name}", getattr(self, name), at_least=0)
 
@@ -105,7 +117,7 @@ class MacroConfig:
     def around(self, env: AbstractEnv, options: AbstractOptions, *, foresight: bool = True) -> "MacroEnv":
         """The environment with the options; `foresight` is that of `MacroEnv`, where initiation can do without."""
         foresight |= self.initiation == "acting"
-        rules = {name: getattr(self, name) for name in ("keep", "start", "initiation", "observe")}
+        rules = {name: getattr(self, name) for name in RULES}
         return MacroEnv(env, options, foresight=foresight, **rules)
 
 
@@ -143,14 +155,15 @@ class MacroEnv(AbstractWrapper[MacroState]):
     start: Start = eqx.field(static=True, default="threshold")
     """How many members must vote for an option so that it starts: "threshold" (as each option says, which is all in
     trained sets), "majority" (at least half), or "all" (the paper's rule)."""
+    end: End = eqx.field(static=True, default="each")
+    """When options that run side by side end: "each" when its members are done, or all "together", when the members of
+    all of them are."""
 
     def __post_init__(self) -> None:
         self.options = placed(self.options, self.env)
 
     def __check_init__(self) -> None:
-        for name, kind in (("keep", Keep), ("start", Start), ("initiation", Initiation), ("observe", Observe)):
-            value = getattr(self, name)
-            require(value in get_args(kind), f"{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
+        require_rules(self)
         for option in self.options.options:
             require(
                 len(option.members) == self.num_agents,
@@ -242,7 +255,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
         self, state: MacroState, option: Int[Array, " agent"], age: Int[Array, " agent"], last: Bool[Array, ""]
     ) -> MacroState:
         """The state after a step under options, which may end here."""
-        ends = everyone(option, self._wanted(state, option) == self.num_primitives)
+        ends = ending(option, self._wanted(state, option) == self.num_primitives, self.end)
         goes_on = (option >= 0) & ~ends & (age < self.options.max_steps) & ~last
         active, age = jnp.where(goes_on, option, -1), jnp.where(goes_on, age, 0)
         return dataclasses.replace(state, active=active, age=age)

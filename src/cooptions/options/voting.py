@@ -15,6 +15,7 @@ from cooptions.learners.partition import first_fitting, most_at_once
 
 Keep = Literal["none", "majority", "all"]
 Start = Literal["threshold", "majority", "all"]
+End = Literal["each", "together"]
 
 
 def ballots(
@@ -65,6 +66,14 @@ def everyone(following: Int[Array, " agent"], agrees: Bool[Array, " agent"]) -> 
     """Whose whole sub-team agrees, a sub-team being the agents that follow the same option."""
     same = following[:, None] == following[None]
     return jnp.all(agrees[None] | ~same, axis=1)
+
+
+def ending(following: Int[Array, " agent"], agrees: Bool[Array, " agent"], end: End) -> Bool[Array, " agent"]:
+    """Whose option ends: where all its members agree (`each`), or where the members of all options that run do.
+
+    With `together`, members of an option that is done stand still until the others are done, too.
+    """
+    return everyone(following if end == "each" else jnp.minimum(following, 0), agrees)
 
 
 def consistent(

@@ -99,8 +99,8 @@ def _options(task: AbstractEnv, source: str) -> str:
     return f"""## Options
 
 The task has {task.options.num_options} joint options: {names}. {origin.get(source, f"Their source is `{source}`.")}
-They start when members vote for them (`start={task.start}`, initiation `{task.initiation}`) and continue by
-`keep={task.keep}`. An agent observes `{task.observe}`.
+They start when members vote for them (`start={task.start}`, initiation `{task.initiation}`), continue by
+`keep={task.keep}` and end by `end={task.end}`. An agent observes `{task.observe}`.
 """
 
 

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -26,7 +26,7 @@ from cooptions.errors import ArtifactError, ConfigError, CooptionsError, require
 from cooptions.files import Json, decode, encode, shown
 from cooptions.learners.base import LearnerConfig
 from cooptions.options.base import OPTION_SOURCES, AbstractOptions
-from cooptions.options.macro import Initiation, Keep, MacroEnv, Observe, Start
+from cooptions.options.macro import RULES, MacroEnv, require_rules
 from cooptions.options.option_set import OptionSet
 from cooptions.options.sharing.cards import LICENSE, PLACE
 from cooptions.options.sharing.fingerprints import fingerprint, require_same
@@ -50,7 +50,7 @@ OPTIONS = "options"
 """The folder with the options that a team uses."""
 IN_FOLDER = "set"
 """The name of the source of options that are in this folder."""
-RULES = ("keep", "start", "initiation", "observe", "foresight")
+KEPT = (*RULES, "foresight")
 """The fields of `MacroEnv` that are kept."""
 
 
@@ -60,6 +60,7 @@ class OptionRules:
 
     keep: str
     start: str
+    end: str
     initiation: str
     observe: str
     foresight: bool
@@ -68,11 +69,7 @@ class OptionRules:
     num_options: int
 
     def __post_init__(self) -> None:
-        for name, kind in (("keep", Keep), ("start", Start), ("initiation", Initiation), ("observe", Observe)):
-            value = getattr(self, name)
-            require(
-                value in get_args(kind), f"options.{name} must be one of {', '.join(get_args(kind))}, not {value!r}"
-            )
+        require_rules(self, "options.")
 
 
 @dataclass(frozen=True)
@@ -196,7 +193,7 @@ def _rules(task: AbstractEnv) -> tuple[OptionRules | None, dict[str, bytes]]:
     if isinstance(options, OptionSet):
         kept = policy_files(options, task.env, provenance={})
         source, files = IN_FOLDER, {f"{OPTIONS}/{name}": content for name, content in kept.items()}
-    entered = {name: getattr(task, name) for name in RULES}
+    entered = {name: getattr(task, name) for name in KEPT}
     return OptionRules(**entered, source=source, num_options=options.num_options), files
 
 
@@ -224,7 +221,7 @@ def _task(
     if rules is None or isinstance(env, MacroEnv):
         return env
     options = restore_option_set(f"{place}/{OPTIONS}", kept, env) if kept else _from_source(place, rules, env, trust)
-    entered = {name: getattr(rules, name) for name in RULES}
+    entered = {name: getattr(rules, name) for name in KEPT}
     try:
         return MacroEnv(env, options, **entered)
     except ConfigError as error:
