@@ -113,6 +113,24 @@ def test_pairs_gather_side_by_side():
     assert not (position[0] == position[1]).all()
 
 
+@pytest.mark.parametrize(("end", "steps_of_first"), [("each", 1), ("together", 5)])
+def test_a_pair_that_is_done_leaves_or_waits_for_the_others(end, steps_of_first):
+    task = MacroEnv(TEAM, GATHER, foresight=False, end=end)
+    places = np.array([[0, 0], [0, 1], [6, 0], [6, 5]], np.float32)  # the first pair is one step apart
+    inner, shown = TEAM.reset_to(places, jax.random.key(0))
+    state = dataclasses.replace(task.reset(jax.random.key(0))[0], inner=inner, available=shown.action_mask)
+    votes = jnp.array([5, 5, 10, 10])  # gather of 1,2 and of 3,4
+    led = []
+    for _ in range(5):
+        choice = jnp.where((state.active >= 0) | (not led), votes, TEAM.noop)
+        state, timestep = task.step(state, choice, jax.random.key(1))
+        led.append((timestep.macro.option >= 0).tolist())
+    assert [sum(each[agent] for each in led) for agent in range(4)] == [steps_of_first] * 2 + [5] * 2
+    place = TEAM.agent_states(state.inner).astype(int).tolist()
+    assert place[0] == place[1]
+    assert place[2] == place[3]
+
+
 @pytest.mark.parametrize(("valued", "dtype"), [(False, "int8"), (True, "int16")])
 def test_learners_take_hundreds_of_placed_options(valued, dtype):
     """Replay holds the numbers of actions that have values: of primitives alone, or of all options as well."""
