@@ -102,6 +102,13 @@ def test_what_cannot_be_is_refused(fake, campaign, flags, message, capsys):
     assert error.count("\n") == 1
 
 
+def test_a_missing_page_is_refused_before_anything_runs(fake, campaign, tmp_path, capsys):
+    (tmp_path / "tiny.yaml").write_text(TINY + "pages: [nowhere.md]\n")
+    campaign(code=2)
+    assert "nowhere.md: cannot be read" in capsys.readouterr().err
+    assert fake.prepared == []
+
+
 def test_a_campaign_stopped_between_groups_resumes_with_the_second(fake, campaign, tmp_path):
     def stop():
         if len(fake.calls) == 2:

@@ -17,7 +17,7 @@ from cooptions.campaigns.jobs import jobs
 from cooptions.campaigns.live import Watch
 from cooptions.campaigns.plan import Plan, make_plan
 from cooptions.campaigns.reading import read_campaign
-from cooptions.campaigns.report import page_of, write_html, write_page
+from cooptions.campaigns.report import page_of, updated, write_html, write_page
 from cooptions.campaigns.results import collect
 from cooptions.campaigns.rows import Block, Row
 from cooptions.campaigns.tables import Evidence
@@ -42,6 +42,8 @@ def campaign(arguments: CampaignArguments, console: Console) -> None:
     console.print(plan_table(plan, speeds), plan_summary(plan, speeds), sep="\n")
     if arguments.plan:
         return
+    for path in whole.pages:
+        updated(path, page_of(Evidence.read(whole, whole.results), whole.results))  # raises before anything runs
     keep = keeper(chosen)
     keep(plan.blocks)
     failed = _failure_lines(execute(plan, chosen, arguments, keep, console), whole.runs)

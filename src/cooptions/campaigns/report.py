@@ -57,15 +57,19 @@ def page_of(evidence: Evidence, results: Path) -> Page:
 
 def write_page(path: Path, page: Page) -> None:
     """Update the generated parts of a Markdown page."""
+    write_bytes(path, updated(path, page).encode())
+
+
+def updated(path: Path, page: Page) -> str:
+    """The text of a Markdown page with its generated parts updated."""
     try:
         text = path.read_text()
     except OSError as error:
         raise ArtifactError(f"{path}: cannot be read: {error.strerror}; run this where the page is") from None
     try:
-        written = with_parts(text, lambda name: page.part(name, path.parent))
+        return with_parts(text, lambda name: page.part(name, path.parent))
     except ArtifactError as error:
         raise ArtifactError(f"{path}: {error}") from None
-    write_bytes(path, written.encode())
 
 
 def with_parts(text: str, part: Callable[[str], str]) -> str:
