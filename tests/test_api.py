@@ -99,6 +99,7 @@ def test_options_are_played_saved_and_loaded(env, options, tmp_path):
         options.play(env, "+e9")
 
 
+@pytest.mark.slow
 def test_options_for_some_of_the_agents(tmp_path):
     """The same calls, and an environment of a larger team."""
     env = co.make_env("lbf-6x6-3p-1f")

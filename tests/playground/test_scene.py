@@ -105,6 +105,7 @@ def test_the_episode_of_a_team_is_told_step_by_step(library):
         assert all(bool(vote) != bool(action) for vote, action in zip(step["votes"], step["actions"], strict=True))
 
 
+@pytest.mark.slow
 def test_cooks_that_learned_are_told_step_by_step():
     kitchen = make_env("overcooked-cramped_room,time_limit=15")
     scene = with_team(Scene(kitchen, Board.of(kitchen), None, untrained_options(kitchen), None))

@@ -29,7 +29,7 @@ SMALL = {
     "rware": "rware-tiny-2p,column_height=2,time_limit=12",
     "smax": "smax-3m,time_limit=12",
 }
-QUICK = ("cleaner", "mpe-simple_spread")
+QUICK = ("mpe-simple_spread",)
 """Those that go through the whole chain in `make test`."""
 
 TIME, ENVS = 30, 4
