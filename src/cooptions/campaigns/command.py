@@ -42,8 +42,9 @@ def campaign(arguments: CampaignArguments, console: Console) -> None:
     console.print(plan_table(plan, speeds), plan_summary(plan, speeds), sep="\n")
     if arguments.plan:
         return
+    page = page_of(Evidence.read(whole, whole.results), whole.results)
     for path in whole.pages:
-        updated(path, page_of(Evidence.read(whole, whole.results), whole.results))  # raises before anything runs
+        updated(path, page)  # raises before anything runs
     keep = keeper(chosen)
     keep(plan.blocks)
     failed = _failure_lines(execute(plan, chosen, arguments, keep, console), whole.runs)
