@@ -12,39 +12,33 @@ from dataclasses import replace
 
 import jax
 
-from cooptions.discovery.discover import fit_representation, fit_spectrum
 from cooptions.discovery.representations.hit import Hit
-from cooptions.discovery.walks import WalkConfig, index_futures, walk_seeds
+from cooptions.discovery.walks import WalkConfig
 from cooptions.learners.q_learning import QLearner
-from cooptions.options.train import OptionTraining, eigenoptions, option_tasks, train_option_networks
+from cooptions.options.train import OptionTraining, option_tasks, train_option_networks
 from cooptions.runs.config import Config
 from cooptions.runs.directory import provenance
 from cooptions.runs.presets import preset, with_parts
 from cooptions.training.memory import stage_bytes
+from experiments.option_sight import discover
 
 
 def measure(config: Config) -> dict[str, object]:
     """Run a short discovery, train all options, and return the time and memory."""
-    dataset = index_futures(walks := walk_seeds(config.env, config.walk, config.keys("walk")))
-    representation = fit_representation(config.discovery, dataset, config.keys("representation"))
-    spectrum = fit_spectrum(config.discovery, representation, walks, config.keys("laplacian"))
-    keys = config.keys("options")
-    options = eigenoptions(config.env.num_agents, config.laplacian.num_eigenfunctions)
+    found, keys = discover(config), config.keys("options")
     begun = time.perf_counter()
-    tasks = option_tasks(
-        config.env, config.columns, config.options, config.discovery, representation, spectrum, options, keys
-    )
+    tasks = option_tasks(config.env, found, config.options, config.eigenoptions, keys)
     estimate = stage_bytes(OptionTraining(QLearner(config.options.learner)), tasks, keys)
     jax.block_until_ready(train_option_networks(config.options, tasks, keys))
     seconds = time.perf_counter() - begun
     peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0)
     return {
         "scenario": config.scenario,
-        "options": len(options),
+        "options": len(config.eigenoptions),
         "seeds": config.seeds,
         "steps_each": config.options.learner.steps,
         "seconds": round(seconds, 1),
-        "steps_per_second": round(config.seeds * len(options) * config.options.learner.steps / seconds),
+        "steps_per_second": round(config.seeds * len(config.eigenoptions) * config.options.learner.steps / seconds),
         "estimated_gigabytes": round(estimate / 1e9, 3),
         "peak_gigabytes": round(peak / 1e9, 3),
     }

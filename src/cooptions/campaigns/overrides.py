@@ -18,7 +18,6 @@ RESERVED = {
     "learning.macro": "methods",
     "learning.macro.num_options": "options",
     "learning.macro.discoveries": "discoveries",
-    "learning.macro.option_set": "methods",
 }
 """Paths that cannot be overridden, each with the field of the campaign file that sets it."""
 
