@@ -11,8 +11,9 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, ge
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from cooptions.errors import ConfigError, require
 from cooptions.parts import Registry
@@ -160,6 +161,14 @@ class AbstractEnv(abc.ABC, Generic[State]):
     @abc.abstractmethod
     def agent_states(self, state: State) -> Float[Array, "agent feature"]:
         """The paper's factorisation g: the joint state as one state per agent (Section 3.1)."""
+
+    def signals(self, state: State) -> Bool[Array, " agent"]:
+        """Which agents tell their teammates that they have found something.
+
+        Options that an agent calls for can start only while it signals (`AbstractOptions.callers`). By default no agent
+        ever does.
+        """
+        return jnp.zeros(self.num_agents, bool)
 
     @property
     def agent_types(self) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from cooptions.envs.base import AbstractEnv
 from cooptions.types import Feature, TimeStep
@@ -85,6 +85,9 @@ class AbstractWrapper(eqx.Module, AbstractAlike[State]):
 
     def agent_states(self, state: State) -> Float[Array, "agent feature"]:
         return self.env.agent_states(state)
+
+    def signals(self, state: State) -> Bool[Array, " agent"]:
+        return self.env.signals(self.inner_state(state))
 
     def inner_state(self, state: Any) -> Any:
         """The state of the wrapped environment, by default the field `inner`."""

@@ -110,6 +110,12 @@ class AbstractOptions(eqx.Module):
         return tuple(range(self.num_options))
 
     @property
+    def callers(self) -> tuple[int | None, ...]:
+        """The agent that calls for each option, or None. A call can be followed only while the agent signals
+        (`AbstractEnv.signals`); other options can start everywhere."""
+        return (None,) * self.num_options
+
+    @property
     def members(self) -> np.ndarray:
         """Bool[option, agent]."""
         return np.array([option.members for option in self.options])

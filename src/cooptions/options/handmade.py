@@ -63,12 +63,7 @@ class HandmadeOptions(AbstractOptions):
         rank = (has.cumsum(axis=0) - 1) % len(ENDS)
         corner = ENDS[rank, np.arange(2)] * (np.array(self.sizes) - 1)
         goals = jnp.stack([GOALS[option.name](place, middle, corner) for option in self.options])
-        away = (goals[:, :, None] - place[None, :, None] - MOVES) * has[:, None]
-        distance = jnp.where(action_mask[:, : len(MOVES)], (away**2).sum(axis=-1), jnp.inf)
-        # Standing still is move 0 and the first of equals: what beats it brings the agent nearer.
-        best = jnp.argmin(distance, axis=-1)
-        waits = _waits(place[None] + jnp.asarray(MOVES)[best], best != 0)
-        return jnp.where(waits, 0, jnp.where(best == 0, action_mask.shape[1], best))
+        return towards(goals, place, action_mask, has)
 
     def _middle(self, place: Place) -> Float[Array, " 2"]:
         """The lower median of each coordinate, over the agents that have it."""
@@ -77,6 +72,25 @@ class HandmadeOptions(AbstractOptions):
             ordered = jnp.sort(place[:, axis][has])
             columns.append(ordered[(ordered.shape[0] - 1) // 2] if has.any() else jnp.float32(0.0))
         return jnp.stack(columns)
+
+
+def towards(
+    goals: Float[Array, "option agent 2"],
+    place: Place,
+    action_mask: Bool[Array, "agent action"],
+    has: Bool[np.ndarray, "agent 2"] | None = None,
+) -> Int[Array, "option agent"]:
+    """The move of each agent that brings it nearest to its goal, or "terminate" if none brings it nearer.
+
+    `has` says which coordinates each agent has; by default all have both.
+    """
+    away = goals[:, :, None] - place[None, :, None] - MOVES
+    away = away if has is None else away * has[:, None]
+    distance = jnp.where(action_mask[:, : len(MOVES)], (away**2).sum(axis=-1), jnp.inf)
+    # Standing still is move 0 and the first of equals: what beats it brings the agent nearer.
+    best = jnp.argmin(distance, axis=-1)
+    waits = _waits(place[None] + jnp.asarray(MOVES)[best], best != 0)
+    return jnp.where(waits, 0, jnp.where(best == 0, action_mask.shape[1], best))
 
 
 def _waits(target: Float[Array, "option agent 2"], moves: Bool[Array, "option agent"]) -> Bool[Array, "option agent"]:
@@ -95,15 +109,7 @@ def handmade_options(
     """
     unknown = [name for name in names if name not in GOALS]
     require(not unknown, f"names: unknown {', '.join(unknown)}; there are {', '.join(GOALS)}")
-    found = {feature.name: index for index, feature in enumerate(env.features) if feature.kind == "coordinate"}
-    require(
-        "x" in found and "y" in found, f"env: {type(env).__name__} needs the coordinates x and y among its features"
-    )
-    require(
-        env.noop == 0 and env.num_actions >= len(MOVES),
-        f"env: the first actions of {type(env).__name__} must be to stand still, x - 1, x + 1, y - 1, y + 1",
-    )
-    columns = found["x"], found["y"]
+    columns = coordinates(env)
     everyone = (True,) * env.num_agents
     return HandmadeOptions(
         options=tuple(Option(name, everyone, env.num_agents) for name in names),
@@ -113,3 +119,16 @@ def handmade_options(
         max_steps=max_steps,
         epsilon=epsilon,
     )
+
+
+def coordinates(env: AbstractEnv) -> tuple[int, int]:
+    """Which features are x and y. Raises `ConfigError` if agents do not move on a grid."""
+    found = {feature.name: index for index, feature in enumerate(env.features) if feature.kind == "coordinate"}
+    require(
+        "x" in found and "y" in found, f"env: {type(env).__name__} needs the coordinates x and y among its features"
+    )
+    require(
+        env.noop == 0 and env.num_actions >= len(MOVES),
+        f"env: the first actions of {type(env).__name__} must be to stand still, x - 1, x + 1, y - 1, y + 1",
+    )
+    return found["x"], found["y"]

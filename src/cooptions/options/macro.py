@@ -283,8 +283,11 @@ class MacroEnv(AbstractWrapper[MacroState]):
         return self.options.terminates(state.intended, self.num_primitives)
 
     def _offered(self, state: MacroState) -> Bool[Array, " option"]:
-        """Which options can be voted for."""
-        return ~self._ends(state) if self.initiation == "acting" else jnp.ones(self.num_options, bool)
+        """Which options can be voted for: those that are called for, and those that need no call."""
+        callers = self.options.callers
+        signals = jnp.append(self.env.signals(state.inner), True)
+        called = signals[np.array([-1 if caller is None else caller for caller in callers], int)]
+        return called & ~self._ends(state) if self.initiation == "acting" else called
 
     def _disturb(
         self, action: Int[Array, " agent"], available: Bool[Array, "agent primitive"], *, key: PRNGKeyArray

@@ -85,6 +85,10 @@ class PlacedOptions(AbstractOptions):
     def kinds(self) -> tuple[int, ...]:
         return tuple(kind for kind in self.team.kinds for _ in self.places)
 
+    @property
+    def callers(self) -> tuple[int | None, ...]:
+        return tuple(None if role is None else place[role] for role in self.team.callers for place in self.places)
+
     def first(self, num: int) -> "PlacedOptions":
         """The first options, of which each must be there on all its places."""
         kinds, rest = divmod(num, len(self.places))
@@ -155,6 +159,10 @@ class JoinedOptions(AbstractOptions):
             begin = max(found, default=-1) + 1
             found += [begin + kind for kind in part.kinds]
         return tuple(found)
+
+    @property
+    def callers(self) -> tuple[int | None, ...]:
+        return tuple(caller for part in self.parts for caller in part.callers)
 
     def first(self, num: int) -> "JoinedOptions":
         """The first options: whole parts, and the first of the next."""

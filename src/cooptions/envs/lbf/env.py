@@ -193,6 +193,10 @@ class Foraging(AbstractEnv[State]):
     def agent_states(self, state: State) -> Float[Array, "agent feature"]:
         return state.position.astype(jnp.float32)
 
+    def signals(self, state: State) -> Bool[Array, " agent"]:
+        """The flag that every agent observes of its teammates."""
+        return (self.visible(state) if self.applied.flag == "sees" else self.reachable(state)).any(axis=1)
+
     def action_mask(self, state: State) -> Bool[Array, "agent action"]:
         """The available actions: moves to free cells, and loading within reach of an apple."""
         free = self._free(state, state.position[:, None] + MOVES)
@@ -217,8 +221,7 @@ class Foraging(AbstractEnv[State]):
         scale, visible = self.grid_size - 1, self.visible(state)
         window = scale if self.applied.knows_place else min(self.applied.sight, scale)
         own = 2 * jnp.minimum(state.position, window) / window - 1
-        flag = (visible if self.applied.flag == "sees" else self.reachable(state)).any(axis=1)
-        traits = jnp.stack([state.level / self.max_level, flag], axis=1)
+        traits = jnp.stack([state.level / self.max_level, self.signals(state)], axis=1)
         to_agent = (state.position[None] - state.position[:, None]) / scale
         to_mates = jnp.concatenate([to_agent, jnp.broadcast_to(traits, (self.num_agents, self.num_agents, 2))], axis=2)
         levels = jnp.broadcast_to(state.apple_level / (self.max_level * self.num_agents), visible.shape)

@@ -1,0 +1,59 @@
+"""Options by which an agent that has found something calls its teammates."""
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from cooptions.envs.base import AbstractEnv
+from cooptions.envs.wrapper import innermost
+from cooptions.errors import require
+from cooptions.options.base import OPTION_SOURCES, AbstractOptions, Option
+from cooptions.options.handmade import coordinates, towards
+
+
+class RallyOptions(AbstractOptions):
+    """One option for each agent: its teammates walk to it, while it goes on choosing for itself.
+
+    An option can start only while its caller signals. It ends when no teammate can come nearer.
+    """
+
+    options: tuple[Option, ...] = eqx.field(static=True)
+    columns: tuple[int, int] = eqx.field(static=True)
+    """Which features are x and y."""
+    max_steps: int = eqx.field(static=True)
+    epsilon: float = eqx.field(static=True)
+
+    @property
+    def kinds(self) -> tuple[int, ...]:
+        return (0,) * self.num_options
+
+    @property
+    def callers(self) -> tuple[int, ...]:
+        return tuple(range(self.num_options))
+
+    def actions(
+        self,
+        agent_states: Float[Array, "agent feature"],
+        observation: Shaped[Array, "agent *shape"],
+        action_mask: Bool[Array, "agent action"],
+    ) -> Int[Array, "option agent"]:
+        place = agent_states[:, np.array(self.columns)]
+        goals = jnp.broadcast_to(place[:, None], (self.num_agents, *place.shape))  # [caller, agent, 2]
+        return towards(goals, place, action_mask)
+
+
+@OPTION_SOURCES.register("rally")
+def rally_options(env: AbstractEnv, *, max_steps: int = 30, epsilon: float = 0.0) -> RallyOptions:
+    """Options for an environment whose agents signal, with coordinates x and y, and with the first actions of `Grid`."""
+    columns = coordinates(env)
+    require(
+        type(innermost(env)).signals is not AbstractEnv.signals,
+        f"env: agents of {type(innermost(env)).__name__} never signal, so that none could call: define `signals`",
+    )
+    everyone = range(env.num_agents)
+    options = tuple(
+        Option(f"rally to {caller + 1}", tuple(agent != caller for agent in everyone), env.num_agents - 1)
+        for caller in everyone
+    )
+    return RallyOptions(options, columns, max_steps, epsilon)
