@@ -45,7 +45,7 @@ class RallyOptions(AbstractOptions):
 
 @OPTION_SOURCES.register("rally")
 def rally_options(env: AbstractEnv, *, max_steps: int = 30, epsilon: float = 0.0) -> RallyOptions:
-    """Options for an environment whose agents signal, with coordinates x and y, and with the first actions of `Grid`."""
+    """Options for an environment whose agents signal and move on a grid, with the first actions of `Grid`."""
     columns = coordinates(env)
     require(
         type(innermost(env)).signals is not AbstractEnv.signals,
