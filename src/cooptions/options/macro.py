@@ -16,6 +16,7 @@ from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import require, require_whole
 from cooptions.learners.partition import most_at_once
 from cooptions.options.base import AbstractOptions
+from cooptions.options.calls import calls
 from cooptions.options.placed import placed
 from cooptions.options.sharing.hub import is_hub_name, pinned
 from cooptions.options.sharing.sealed import MANIFEST
@@ -36,9 +37,17 @@ from cooptions.types import MacroStep, TimeStep
 
 Initiation = Literal["everywhere", "acting"]
 Observe = Literal["own", "team"]
+Placing = Literal["subteams", "calls"]
 State = TypeVar("State")
 
-RULES: dict[str, Any] = {"keep": Keep, "start": Start, "end": End, "initiation": Initiation, "observe": Observe}
+RULES: dict[str, Any] = {
+    "keep": Keep,
+    "start": Start,
+    "end": End,
+    "initiation": Initiation,
+    "observe": Observe,
+    "placing": Placing,
+}
 """The rules of `MacroEnv` that can be chosen, with their values."""
 
 
@@ -87,6 +96,9 @@ class MacroConfig:
     """Where an option can be voted for: everywhere (paper), or only where it would act."""
     observe: Observe = "own"
     """What an agent sees: its own observation, or the team's."""
+    placing: Placing = "subteams"
+    """Who follows options of fewer agents: every sub-team that can (`subteams`), or, of options of two, the teammates
+    of an agent that signals, each in a pair with it (`calls`)."""
     num_options: int = 0
     """How many options are used, the first of the set; 0 for all."""
     option_set: str = ""
@@ -158,9 +170,13 @@ class MacroEnv(AbstractWrapper[MacroState]):
     end: End = eqx.field(static=True, default="each")
     """When options that run side by side end: "each" when its members are done, or all "together", when the members of
     all of them are."""
+    placing: Placing = eqx.field(static=True, default="subteams")
+    """Who follows options of fewer agents: every sub-team that can ("subteams"), or, of options of two, the teammates
+    of an agent that signals, each in a pair with it ("calls")."""
 
     def __post_init__(self) -> None:
-        self.options = placed(self.options, self.env)
+        place = calls if self.placing == "calls" else placed
+        self.options = place(self.options, self.env)
 
     def __check_init__(self) -> None:
         require_rules(self)

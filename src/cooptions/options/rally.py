@@ -6,9 +6,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.wrapper import innermost
-from cooptions.errors import require
 from cooptions.options.base import OPTION_SOURCES, AbstractOptions, Option
+from cooptions.options.calls import require_signals
 from cooptions.options.handmade import coordinates, towards
 
 
@@ -47,10 +46,7 @@ class RallyOptions(AbstractOptions):
 def rally_options(env: AbstractEnv, *, max_steps: int = 30, epsilon: float = 0.0) -> RallyOptions:
     """Options for an environment whose agents signal and move on a grid, with the first actions of `Grid`."""
     columns = coordinates(env)
-    require(
-        type(innermost(env)).signals is not AbstractEnv.signals,
-        f"env: agents of {type(innermost(env)).__name__} never signal, so that none could call: define `signals`",
-    )
+    require_signals(env)
     everyone = range(env.num_agents)
     options = tuple(
         Option(f"rally to {caller + 1}", tuple(agent != caller for agent in everyone), env.num_agents - 1)

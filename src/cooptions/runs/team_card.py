@@ -100,7 +100,8 @@ def _options(task: AbstractEnv, source: str) -> str:
 
 The task has {task.options.num_options} joint options: {names}. {origin.get(source, f"Their source is `{source}`.")}
 They start when members vote for them (`start={task.start}`, initiation `{task.initiation}`), continue by
-`keep={task.keep}` and end by `end={task.end}`. An agent observes `{task.observe}`.
+`keep={task.keep}` and end by `end={task.end}`. Options of fewer agents are placed as
+`{task.placing}`. An agent observes `{task.observe}`.
 """
 
 

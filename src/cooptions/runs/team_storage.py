@@ -63,6 +63,7 @@ class OptionRules:
     end: str
     initiation: str
     observe: str
+    placing: str
     foresight: bool
     source: str
     """`set` for the folder's options, or a registered source. Empty if the options must be given with the task."""
