@@ -18,6 +18,7 @@ from cooptions.campaigns.tables import (
     coverage_table,
     end_table,
     method_table,
+    pooled_table,
     return_table,
     score_table,
     time_table,
@@ -25,6 +26,7 @@ from cooptions.campaigns.tables import (
 )
 from cooptions.campaigns.verdicts import Claim
 from cooptions.errors import ArtifactError
+from cooptions.scores.statistics import final_iqm, over_training
 from cooptions.scores.tables import markdown_table
 
 SIX = [70.0, 71.0, 72.0, 73.0, 74.0, 75.0]
@@ -43,6 +45,16 @@ def _evidence(*results):
 
 def _column(table, name, row=0):
     return table.rows[row][table.head.index(name)]
+
+
+def test_methods_that_were_measured_everywhere_are_pooled_over_scenarios():
+    lineup = Lineup("main", LINEUP.rows, Seeding(range(10)))
+    here, there = result("iql", SIX), result("iql", LOW, scenario=OTHER)
+    table = pooled_table(Evidence(Campaign("made-up", (lineup,)), (here, there, result("vdn", SIX))))
+    end = final_iqm(here.scores, there.scores)
+    area = final_iqm(over_training(here.scores), over_training(there.scores))
+    assert table.rows == [["iql", str(end), str(area), "12"]]
+    assert end.value == pytest.approx(47.5)  # the middle half of 20 to 25 and 70 to 75
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from cooptions.campaigns.verdicts import (
     end_iqm,
     summary,
 )
-from cooptions.scores.statistics import Estimate, Scores, probability_of_improvement
+from cooptions.scores.statistics import Estimate, probability_of_improvement
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def area_table(evidence: Evidence, lineup: Lineup) -> Table:
     return _by_scenario("mean of all evaluations, IQM [95% interval]", evidence, lineup, _score_of(area_iqm))
 
 
-def _score_of(measure: Callable[[Scores], Estimate]) -> Callable[[Result | None], str]:
+def _score_of(measure: Callable[..., Estimate]) -> Callable[[Result | None], str]:
     def score(found: Result | None) -> str:
         if found is None:
             return UNMEASURED
@@ -167,6 +167,22 @@ def method_table(evidence: Evidence) -> Table:
     return Table((" / ".join(MEASURES), *places), rows)
 
 
+def pooled_table(evidence: Evidence) -> Table:
+    """The scores of every method that was measured in all scenarios, pooled over these. Seeds are resampled within
+    each scenario."""
+    longest = _longest(evidence)
+    places = list(dict.fromkeys(row.place for row in evidence.campaign.wanted if row.learns))
+    labels = dict.fromkeys(row.label for row in evidence.campaign.wanted if row.learns)
+    everywhere = [label for label in labels if all((place, label) in longest for place in places)]
+    rows = []
+    for label in everywhere:
+        found = [longest[place, label] for place in places]
+        seeds = sum(len(each.scores.kept) for each in found)
+        pooled = (str(measure(*(each.scores for each in found))) for measure in MEASURES.values())
+        rows.append([label, *pooled, str(seeds)])
+    return Table(("method", *MEASURES, "seeds"), rows)
+
+
 def score_table(evidence: Evidence) -> Table:
     """The scores of every row, and how it was made."""
     rows = []
@@ -202,6 +218,7 @@ WHOLE_TABLES: dict[str, Callable[[Evidence], Table]] = {
     "verdicts": verdict_table,
     "comparisons": comparison_table,
     "methods": method_table,
+    "pooled": pooled_table,
     "scores": score_table,
     "returns": return_table,
     "time": time_table,

@@ -19,17 +19,17 @@ MIN_SEEDS = 5
 """The minimum number of seeds per side for a decision. Intervals of fewer seeds are much too narrow (`Bootstrap`)."""
 
 
-def end_iqm(scores: Scores) -> Estimate:
-    """The score at the end of training."""
-    return final_iqm(scores)
+def end_iqm(*scores: Scores) -> Estimate:
+    """The score at the end of training, in one scenario or pooled over several."""
+    return final_iqm(*scores)
 
 
-def area_iqm(scores: Scores) -> Estimate:
-    """The mean score over all evaluations."""
-    return final_iqm(over_training(scores))
+def area_iqm(*scores: Scores) -> Estimate:
+    """The mean score over all evaluations, in one scenario or pooled over several."""
+    return final_iqm(*map(over_training, scores))
 
 
-MEASURES: dict[str, Callable[[Scores], Estimate]] = {"end": end_iqm, "mean of all evaluations": area_iqm}
+MEASURES: dict[str, Callable[..., Estimate]] = {"end": end_iqm, "mean of all evaluations": area_iqm}
 
 Pairs = Sequence[tuple[Estimate, Estimate]]
 """The estimates of the left and the right side, for each measure."""
