@@ -55,3 +55,29 @@ def hub(monkeypatch):
     close_session()
     server.shutdown()
     server.server_close()
+
+
+WALK = ["--walk.transitions", "200", "--walk.num-envs", "10"]
+BRIEFLY = ["--steps", "640", "--learning.evaluations", "1", "--learning.episodes", "1"]
+DISCOVERY = ["--laplacian.num-eigenfunctions", "1", "--representation.steps", "20", "--representation.batch", "32"]
+OPTIONS = ["--options.learner.steps", "1280", "--options.learner.batch", "8", "--options.num-starts", "8"]
+
+
+@pytest.fixture(scope="session")
+def walked(tmp_path_factory):
+    """A run directory with a walk."""
+    from cooptions.cli.main import main
+
+    out = tmp_path_factory.mktemp("runs") / "walk"
+    main(["walk", "grid-5x5-2p", "--out", str(out), *WALK])
+    return out
+
+
+@pytest.fixture(scope="session")
+def learned(tmp_path_factory):
+    """A run directory with every stage."""
+    from cooptions.cli.main import main
+
+    out = tmp_path_factory.mktemp("runs") / "whole [/b]"
+    main(["run", "grid-5x5-2p", "--out", str(out), *WALK, *DISCOVERY, *OPTIONS, *BRIEFLY])
+    return out

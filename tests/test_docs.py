@@ -186,12 +186,15 @@ def scores_of(steps: list[int], means: list[list[float | None]]) -> Scores:
     return Scores("method", "scenario", "score", np.array(steps), np.array(means, float)[:, :, None])
 
 
-def intervals_of(scores: Scores) -> set[str]:
-    """The intervals at the end of training, at every evaluation, and of the mean over evaluations."""
-    ends = range(1, len(scores.steps) + 1)
-    known = {at_the_end(replace(scores, steps=scores.steps[:num], values=scores.values[:, :num])) for num in ends}
+def last_and_mean(scores: Scores) -> set[str]:
+    """The intervals at the end of training, and of the mean over evaluations."""
     mean = replace(scores, steps=scores.steps[-1:], values=scores.values.mean(axis=1, keepdims=True))
-    return known | {at_the_end(mean)}
+    return {at_the_end(scores), at_the_end(mean)}
+
+
+def at_every_evaluation(scores: Scores) -> set[str]:
+    ends = range(1, len(scores.steps) + 1)
+    return {at_the_end(replace(scores, steps=scores.steps[:num], values=scores.values[:, :num])) for num in ends}
 
 
 def triples(value: Any) -> Iterator[tuple[float, float, float]]:
@@ -208,7 +211,7 @@ def generated(text: str) -> str:
 
 
 def test_intervals_of_all_pages_are_somewhere_in_the_results():
-    known = {interval for scores in measured() for interval in intervals_of(scores)}
+    known = {interval for scores in measured() for interval in last_and_mean(scores)}
     known |= {shown(*each) for path in FINDINGS for each in triples(json.loads(path.read_text()).get("rows", {}))}
     told = {
         (name_of(page), interval)
@@ -216,7 +219,11 @@ def test_intervals_of_all_pages_are_somewhere_in_the_results():
         for interval in re.findall(r"[\d.]+ \[[\d., ]+\]", generated(page.read_text()))
     }
     assert len(told) > 200
-    assert sorted((page, interval) for page, interval in told if interval not in known) == []
+    rest = {(page, interval) for page, interval in told if interval not in known}
+    if rest:  # few pages tell of evaluations before the last, and these take long
+        early = {interval for scores in measured() for interval in at_every_evaluation(scores)}
+        rest = {(page, interval) for page, interval in rest if interval not in early}
+    assert sorted(rest) == []
 
 
 MARKER = re.compile(r"<!-- rows of (\S+) -->\n((?:\|.*\n)+)")

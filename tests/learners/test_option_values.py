@@ -147,6 +147,7 @@ def test_sub_teams_side_by_side_learn_what_their_options_are_worth_together(mate
     np.testing.assert_allclose(together[~both_there], expected[~both_there], atol=0.02 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_what_one_sub_team_does_is_no_concern_of_another():
     """Every agent for itself (IQL): the first pair earns, the second walks in its own corridor for nothing."""
     own, exact = two_teams("none", 2, (1.0, 0.0))

@@ -55,7 +55,7 @@ def learned_value(probe, network, mixer):
         *((name, NETWORK, "none") for name in PROBES if name not in ("recall", "terminated")),
         ("terminated", SHARED, "none"),
         ("recall", MEMORY, "none"),
-        ("matching", NETWORK, "sum"),
+        pytest.param("matching", NETWORK, "sum", marks=pytest.mark.slow),
         ("terminated", MEMORY, "sum"),
     ],
 )

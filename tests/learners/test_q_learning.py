@@ -56,9 +56,9 @@ def learned_value(probe, network, mixer, trace=0.0):
         ("terminated", SHARED, "none", 0.0),
         ("recall", MEMORY, "none", 0.0),
         ("matching", NETWORK, "sum", 0.0),
-        ("terminated", MEMORY, "sum", 0.0),
+        pytest.param("terminated", MEMORY, "sum", 0.0, marks=pytest.mark.slow),
         ("truncated", NETWORK, "none", 0.9),
-        ("terminated", MEMORY, "sum", 0.9),
+        pytest.param("terminated", MEMORY, "sum", 0.9, marks=pytest.mark.slow),
     ],
 )
 def test_probes_are_worth_what_they_are_known_to_be(name, network, mixer, trace):

@@ -96,6 +96,7 @@ def run(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow
 def test_a_run_finds_and_trains_options_of_its_members(run):
     assert config_of_run(read_run(run)).members == 2
     with Run.reopen(run) as opened:
@@ -108,6 +109,7 @@ def test_a_run_finds_and_trains_options_of_its_members(run):
     assert (run / "figures/options.png").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["grid-4x4-4p", "grid-4x4-2p", "grid-4x4-3p,task=meet"])
 def test_its_set_fits_every_team_that_has_such_agents(run, scenario):
     options = load_option_set(run, make_env(scenario))
@@ -116,6 +118,7 @@ def test_its_set_fits_every_team_that_has_such_agents(run, scenario):
     assert "options for 2 of 4 agents in grid-4x4-4p" in card
 
 
+@pytest.mark.slow
 def test_its_options_are_shown_with_everybody(run):
     main(["show", str(run), "--gif", "+e1"])
     assert (run / "figures/option+e1-seed-0.gif").stat().st_size > 1000

@@ -156,17 +156,17 @@ def test_an_option_set_that_changed_is_another_configuration(tmp_path):
     assert "files" not in stage_configs(SHARING, "learning")["learning"]
 
 
-def test_a_run_reads_each_artefact_at_most_once(run, monkeypatch):
+def test_a_run_reads_each_artefact_at_most_once(learned, monkeypatch):
     read, load = [], RunDirectory.load
     monkeypatch.setattr(RunDirectory, "load", lambda place, name: read.append(name) or load(place, name))
-    main(["options", str(run)])
-    main(["show", str(run)])
+    main(["options", str(learned)])
+    main(["show", str(learned)])
     assert max(map(read.count, set(read))) == 1, read
 
 
-def test_shapes_come_from_the_configuration(run):
+def test_shapes_come_from_the_configuration(learned):
     """Options are restored without the walk or the representation."""
-    with Run.reopen(run) as opened:
+    with Run.reopen(learned) as opened:
         for name in ("walk", "representation", "spectrum"):
             opened.directory.file(f"{name}.safetensors").rename(opened.directory.file(f"{name}.gone"))
         try:

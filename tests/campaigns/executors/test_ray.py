@@ -93,6 +93,7 @@ def _kill_one(cluster, nodes, runs):
         cluster.remove_node(by_id[node], allow_graceful=False)
 
 
+@pytest.mark.slow
 def test_a_dead_node_loses_only_its_chunk(cluster, site, tmp_path):
     inline = site.site.__class__(tmp_path / "inline", site.site.console, site.site.keep, site.site.watch)
     assert Inline(inline).run(_jobs(learn_blocks)) == {}
