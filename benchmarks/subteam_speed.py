@@ -26,6 +26,7 @@ from cooptions.learners.base import LearnerConfig
 from cooptions.options.macro import MacroEnv
 from cooptions.runs.directory import provenance
 from cooptions.runs.presets import preset
+from cooptions.training.memory import stage_bytes
 
 
 def small_team(scenario: str, num_agents: int) -> AbstractEnv:
@@ -75,6 +76,12 @@ def timings(each: dict[str, Contestant], part: str, count: int, repeats: int) ->
     return in_ms | ratios
 
 
+def megabytes(task: AbstractEnv, config: LearnerConfig) -> float:
+    """The memory that training one seed is estimated to need."""
+    one_seed = jax.tree.map(lambda leaf: leaf[None], task)
+    return stage_bytes(config.build(), one_seed, jax.random.split(jax.random.key(0), 1)) / 1e6
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("scenario")
@@ -90,7 +97,8 @@ def main() -> None:
     small = small_team(arguments.scenario, arguments.members)
     placed = MacroEnv(env, random_options(small, "relation", arguments.options), foresight=False)
     names = "no options", f"{whole.num_options} of the team", f"{placed.num_options} placed"
-    each = {name: Contestant(task, config) for name, task in zip(names, (env, whole, placed), strict=True)}
+    tasks = dict(zip(names, (env, whole, placed), strict=True))
+    each = {name: Contestant(task, config) for name, task in tasks.items()}
     parts = {
         f"{part}_times": timings(each, part, arguments.updates, arguments.repeats) for part in ("update", "rollout")
     }
@@ -101,6 +109,7 @@ def main() -> None:
         "updates": arguments.updates,
         "repeats": arguments.repeats,
         **parts,
+        "estimated_megabytes": {name: round(megabytes(task, config), 1) for name, task in tasks.items()},
         "led": {name: round(contestant.led, 3) for name, contestant in each.items()},
         "made_by": provenance(),
     }

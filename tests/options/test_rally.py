@@ -9,6 +9,7 @@ import pytest
 from cooptions.envs.lbf import Foraging
 from cooptions.envs.rollout import start, uniform_action
 from cooptions.envs.scenarios import make_env
+from cooptions.envs.subteam import SubteamEnv
 from cooptions.errors import ConfigError
 from cooptions.options.handmade import handmade_options
 from cooptions.options.macro import MacroEnv
@@ -74,6 +75,15 @@ def test_foragers_signal_what_their_teammates_observe(flag):
     np.testing.assert_array_equal(signals, begun.timestep.observation[..., 3])
     assert signals.any()
     assert not signals.all()
+
+
+def test_members_of_a_sub_team_signal_what_they_see():
+    pairs = SubteamEnv(ENV, 2)
+    begun = jax.jit(lambda key: start(pairs, 64, key=key))(jax.random.key(0)).state
+    of_all = np.asarray(jax.vmap(ENV.signals)(begun.inner))
+    np.testing.assert_array_equal(
+        jax.vmap(pairs.signals)(begun), np.take_along_axis(of_all, np.asarray(begun.members), axis=1)
+    )
 
 
 def test_other_environments_have_nothing_to_tell():

@@ -95,6 +95,9 @@ class SubteamEnv(AbstractWrapper[SubteamState]):
     def agent_states(self, state: SubteamState) -> Float[Array, "agent feature"]:
         return self.env.agent_states(state.inner)[state.members]
 
+    def signals(self, state: SubteamState) -> Bool[Array, " member"]:
+        return self.env.signals(state.inner)[state.members]
+
     def draw(self, key: PRNGKeyArray) -> Int[Array, " member"]:
         """The members of an episode."""
         places = jnp.asarray(self.places)
