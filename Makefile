@@ -4,10 +4,10 @@ READY := .venv/.ready
 
 .PHONY: demo test test-all lint docs clean
 
-# Four agents learn to meet, with joint options and without: three teams each, about five minutes on two cores.
+# Four agents learn to meet, with joint options and without: five teams each, in under three minutes on two cores.
 demo: $(READY)
 	$(BIN)/cooptions train meet --out runs/demo/with-options
-	$(BIN)/cooptions train meet --method iql-ns --out runs/demo/without
+	$(BIN)/cooptions train meet --method pqn-ns --out runs/demo/without
 	$(BIN)/cooptions evaluate runs/demo/with-options --episodes 200 --gif
 	$(BIN)/cooptions compare runs/demo/without runs/demo/with-options --out runs/demo
 

@@ -212,6 +212,39 @@ def test_a_mask_of_a_hand_made_state():
     assert env.action_mask(eaten).astype(int)[1].tolist() == [1, 0, 1, 0, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("mask", "table", "walks_into_walls"),
+    [
+        ("reach", ["00000", "01110", "01110", "01110", "00000"], False),
+        ("side", ["00000", "00100", "01010", "00100", "00000"], False),
+        ("moves", ["11111"] * 5, False),
+        ("none", ["11111"] * 5, True),
+    ],
+)
+def test_when_actions_are_available(mask, table, walks_into_walls):
+    """An agent at the left edge, an apple at each offset in the two columns beside it."""
+    env = Foraging(8, 1, 2, mask=mask)
+    for row, line in enumerate(table):
+        for column in (3, 4):
+            apples = jnp.array([[4 + row - 2, column - 2], [1, 6]])
+            _, timestep = env.begin(jnp.array([[4, 0]]), jnp.array([2]), apples, jnp.array([2, 2]))
+            available = timestep.action_mask[0].tolist()
+            beside = (row, column) == (2, 3)
+            assert available[5] == (line[column] == "1")
+            assert available[3] == walks_into_walls
+            assert available[4] == (walks_into_walls or not beside), "an apple is in the way"
+
+
+def test_an_action_without_a_mask_that_cannot_be_done_changes_nothing():
+    env = Foraging(8, 2, 1, mask="none")
+    state, timestep = env.begin(jnp.array([[0, 0], [0, 1]]), jnp.array([1, 1]), jnp.array([[5, 5]]), jnp.array([2]))
+    assert bool(timestep.action_mask.all())
+    for actions in ([1, 5], [4, 3], [5, 5]):  # into walls and each other, load without an apple
+        after, timestep = env.step(state, jnp.array(actions), jax.random.key(0))
+        assert after.position.tolist() == state.position.tolist()
+        assert float(timestep.reward) == 0.0
+
+
 def observed(env, agents, levels, apples, apple_levels, eaten=()):
     state, _ = env.begin(*map(jnp.array, (agents, levels, apples, apple_levels)))
     gone = jnp.isin(jnp.arange(env.num_apples), jnp.array(eaten, int))
@@ -294,11 +327,14 @@ def test_given_rules_replace_those_of_the_set():
     assert make_env("lbf-15x15-4p-3f").applied == RULE_SETS["paper"]
     public = make_env("lbf-15x15-4p-3f,rules=jumanji").task_rules
     assert public == {
-        "sight": 15, "reach": "side", "coop": "three_lowest", "knows_place": True, "flag": "reaches"
+        "sight": 15, "reach": "side", "coop": "three_lowest", "knows_place": True, "flag": "reaches",
+        "mask": "reach",
     }  # fmt: skip
-    mixed = make_env("lbf-3s-15x15-4p-3f,rules=jumanji,reach=corner,coop=two_lowest,knows_place=false").task_rules
+    scenario = "lbf-3s-15x15-4p-3f,rules=jumanji,reach=corner,coop=two_lowest,knows_place=false,mask=side"
+    mixed = make_env(scenario).task_rules
     assert mixed == {
-        "sight": 3, "reach": "corner", "coop": "two_lowest", "knows_place": False, "flag": "reaches"
+        "sight": 3, "reach": "corner", "coop": "two_lowest", "knows_place": False, "flag": "reaches",
+        "mask": "side",
     }  # fmt: skip
     assert make_env("lbf-15x15-4p-3f").time_limit == 100
 
@@ -318,6 +354,7 @@ def test_given_rules_replace_those_of_the_set():
         ("lbf-15x15-4p-3f,rules=papers", "rules must be one of paper, jumanji, not 'papers'"),
         ("lbf-15x15-4p-3f,reach=knight", "reach must be one of corner, side, not 'knight'"),
         ("lbf-15x15-4p-3f,coop=sum_all", "coop must be one of all, three_lowest, two_lowest, none, not 'sum_all'"),
+        ("lbf-15x15-4p-3f,mask=off", "mask must be one of reach, side, moves, none, not 'off'"),
         ("lbf-15x15-4p-3f,knows_place=yes", "knows_place must be true or false, not 'yes'"),
         ("lbf-15x15-5p-3f,reach=side", "coop=all needs all 5 agents around one apple, but reach=side has 4 cells"),
         ("lbf-15x15-9p-3f", "coop=all needs all 9 agents around one apple, but reach=corner has 8 cells"),

@@ -16,6 +16,7 @@ from cooptions.scores.comparison import (
     rich_table,
     save_marl_eval,
 )
+from cooptions.scores.statistics import final_iqm
 
 
 def test_tables_show_every_method():
@@ -33,10 +34,14 @@ def test_methods_are_compared_with_the_first_of_their_scenario():
     low, other = drawn_scores(5, 2, 4), drawn_scores(5, 2, 4, scenario="overcooked-forced_coord")
     high, worst = scores_of(low.values + 100.0, name="VDN"), scores_of(other.values - 100.0, name="VDN")
     worst = replace(worst, scenario=other.scenario)
-    assert improvements([low, other, high, worst]) == [
-        "lbf-8x8-2p-2f: VDN ends above IQL with probability 1.000 [1.000, 1.000]",
-        "overcooked-forced_coord: VDN ends above IQL with probability 0.000 [0.000, 0.000]",
-    ]
+    above, below = improvements([low, other, high, worst])
+    ends = {each.name: final_iqm(each) for each in (low, high)}
+    assert above == (
+        f"lbf-8x8-2p-2f: VDN ends with percent_eaten {ends['VDN']}, IQL with {ends['IQL']}. "
+        "A seed of VDN ends above one of IQL with probability 1.000 [1.000, 1.000]."
+    )
+    assert below.endswith("A seed of VDN ends above one of IQL with probability 0.000 [0.000, 0.000].")
+    assert below.startswith("overcooked-forced_coord: ")
     assert improvements([low]) == []
     assert improvements([low, scores_of(high.values[:1], name="VDN")]) == []  # a single seed has no interval
 

@@ -1,8 +1,9 @@
 """Result files: the scores of a row in small JSON files that outlive run directories, one per fraction and metric."""
 
+import copy
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -127,24 +128,36 @@ def check_settings(wanted: Json, there: Json, path: Path) -> None:
 
     The number of seeds that share a discovery may differ, because every block records its own.
     """
-    if changes := differences(_comparable(there), _comparable(wanted)):
+    if changes := differences(_comparable(there, wanted), _comparable(wanted, there)):
         listed = "; ".join(changes)
         raise ArtifactError(f"{path}: made with other settings: {listed}; delete it or choose another --results")
 
 
-EARLIER: Json = {"options": {"sight": "observation"}}
-EARLIER_MACRO: Json = {"start": "threshold", "end": "each", "placing": "subteams"}
+EARLIER: Mapping[tuple[str, ...], str] = {
+    ("env", "mask"): "reach",
+    ("options", "sight"): "observation",
+    ("learning", "macro", "start"): "threshold",
+    ("learning", "macro", "end"): "each",
+    ("learning", "macro", "placing"): "subteams",
+}
 """The values of fields that older results lack, because the fields did not exist yet."""
 
 
-def _comparable(settings: Json) -> Json:
-    """The settings with the fields of the current version, without the number of seeds that share a discovery."""
-    filled = settings | {part: fields | settings[part] for part, fields in EARLIER.items() if part in settings}
-    learning = filled.get("learning") or {}
-    if not learning.get("macro"):
-        return filled
-    macro = {name: value for name, value in (EARLIER_MACRO | learning["macro"]).items() if name != "discoveries"}
-    return filled | {"learning": learning | {"macro": macro}}
+def _comparable(settings: Json, other: Json) -> Json:
+    """The settings without the number of seeds that share a discovery, and with the fields that only `other` knows."""
+    filled = copy.deepcopy(settings)
+    for (*parts, name), value in EARLIER.items():
+        if name in _part(other, parts):
+            _part(filled, parts).setdefault(name, value)
+    _part(filled, ["learning", "macro"]).pop("discoveries", None)
+    return filled
+
+
+def _part(settings: Json, names: Sequence[str]) -> Json:
+    """A part of the settings; an empty one if there is none."""
+    for name in names:
+        settings = settings.get(name) or {}
+    return settings
 
 
 def _block_results(block: Block, runs: Path) -> list[Result]:

@@ -57,9 +57,7 @@ _PPO_FOR_PICTURES = PpoConfig(
     learning_rate=5e-4,
     network=NetworkConfig(hidden=(64, 64), channels=(32, 32, 32), shared=True),
 )
-
-
-_PQN = PqnConfig(steps=20_000_000, epsilon_evaluation=0.05)
+PQN = PqnConfig(steps=20_000_000, epsilon_evaluation=0.05)
 _PQN_FOR_PICTURES = PqnConfig(
     steps=10_000_000,
     num_envs=64,
@@ -71,12 +69,12 @@ _PQN_FOR_PICTURES = PqnConfig(
 )
 
 
-def apart(learner: QConfig) -> QConfig:
+def apart(learner: Valued) -> Valued:
     """The same with a network for each agent."""
     return replace(learner, network=replace(learner.network, shared=False))
 
 
-def normalised(learner: QConfig) -> QConfig:
+def normalised(learner: Valued) -> Valued:
     """The same with layer normalisation."""
     return replace(learner, network=replace(learner.network, normalised=True))
 
@@ -93,8 +91,9 @@ TEAM_LEARNERS: dict[str, tuple[LearnerConfig, LearnerConfig]] = {
     "vdn-ns": (apart(summed(IQL)), apart(summed(IQL_FOR_PICTURES))),
     "iql-ln": (normalised(IQL), normalised(IQL_FOR_PICTURES)),
     "vdn-ln": (normalised(summed(IQL)), normalised(summed(IQL_FOR_PICTURES))),
-    "pqn": (_PQN, _PQN_FOR_PICTURES),
-    "pqn-vdn": (summed(_PQN), summed(_PQN_FOR_PICTURES)),
+    "pqn": (PQN, _PQN_FOR_PICTURES),
+    "pqn-ns": (apart(PQN), apart(_PQN_FOR_PICTURES)),
+    "pqn-vdn": (summed(PQN), summed(_PQN_FOR_PICTURES)),
     "ippo": (_PPO, _PPO_FOR_PICTURES),
     "mappo": (replace(_PPO, critic="joint"), replace(_PPO_FOR_PICTURES, critic="joint")),
 }

@@ -17,14 +17,15 @@ from cooptions.options.macro import MacroConfig
 from cooptions.options.train import OURS, RECIPES, recipe
 from cooptions.parts import nearest
 from cooptions.runs.config import Config, LearningConfig
-from cooptions.runs.paper import FAMILY_PARTS, IQL, METHODS, TEAM_LEARNERS, Parts, apart
+from cooptions.runs.paper import FAMILY_PARTS, IQL, METHODS, PQN, TEAM_LEARNERS, Parts, apart
 
 MEETING = replace(
-    apart(IQL),
-    steps=500_000,
-    batch=32,
+    apart(PQN),
+    steps=60_000,
+    num_envs=32,
+    rollout=20,
     epsilon_decay=0.3,
-    network=NetworkConfig(hidden=(64, 64), recurrent=True),
+    network=NetworkConfig(hidden=(64, 64), recurrent=True, normalised=True),
 )
 """Agents with networks of their own, small enough for a laptop."""
 
@@ -38,11 +39,11 @@ PRESETS: dict[str, Config] = {
     ),
     "meet": Config(
         scenario="grid-10x10-4p,task=meet",
-        seeds=3,
+        seeds=5,
         walk=WalkConfig(transitions=100_000),
         laplacian=Nystrom(num_eigenfunctions=1),
         options=replace(OURS, learner=replace(OURS.learner, steps=200_000)),
-        learning=LearningConfig("iql-ns+hit", MEETING, MacroConfig(discoveries=1), evaluations=10),
+        learning=LearningConfig("pqn-ns+hit", MEETING, MacroConfig(discoveries=1), evaluations=10),
     ),
 }
 """Small runs for a laptop: `quick` forages, `meet` is a task that four agents hardly ever solve by chance."""

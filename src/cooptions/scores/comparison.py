@@ -49,7 +49,7 @@ def compare(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = B
 
 
 def improvements(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstrap = Bootstrap()) -> list[str]:
-    """The probability that each method's final score exceeds that of the first method in its scenario, in words.
+    """One sentence for each method that is not the first in its scenario: how both end, and which is above.
 
     Pairs with fewer than two seeds on either side are left out, since they have no interval.
     """
@@ -58,8 +58,12 @@ def improvements(scores: Sequence[Scores], *, last: int = 1, bootstrap: Bootstra
     for each in scores:
         base = first.setdefault((each.scenario, each.metric), each)
         if each is not base and min(len(each.kept), len(base.kept)) > 1:
-            found = probability_of_improvement([each], [base], last=last, bootstrap=bootstrap)
-            lines.append(f"{each.scenario}: {each.name} ends above {base.name} with probability {found}")
+            ends = [final_iqm(method, last=last, bootstrap=bootstrap) for method in (each, base)]
+            above = probability_of_improvement([each], [base], last=last, bootstrap=bootstrap)
+            lines.append(
+                f"{each.scenario}: {each.name} ends with {each.metric} {ends[0]}, {base.name} with {ends[1]}. "
+                f"A seed of {each.name} ends above one of {base.name} with probability {above}."
+            )
     return lines
 
 

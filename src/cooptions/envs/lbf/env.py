@@ -14,7 +14,17 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from cooptions.envs.base import FAMILIES, AbstractEnv, require_apart, require_on_axes
 from cooptions.envs.grid import MOVE_NAMES, OPEN
 from cooptions.envs.lbf.generator import draw_places
-from cooptions.envs.lbf.rules import REACH_CELLS, RULE_SETS, Coop, Reach, Rules, RuleSet, required_level, within_reach
+from cooptions.envs.lbf.rules import (
+    REACH_CELLS,
+    RULE_SETS,
+    Coop,
+    Mask,
+    Reach,
+    Rules,
+    RuleSet,
+    required_level,
+    within_reach,
+)
 from cooptions.errors import ConfigError, require, require_whole
 from cooptions.types import Feature, TimeStep, restart
 
@@ -73,6 +83,9 @@ class Foraging(AbstractEnv[State]):
     random up to the sum of the three lowest (`none`)."""
     knows_place: bool | None = None
     """Whether an agent knows its position. If not, it only knows its distance to the edges that it sees."""
+    mask: Mask | None = None
+    """When loading is available: within `reach` of an apple, beside one of its four sides (`side`), or always
+    (`moves`). `none` makes every action always available."""
     max_level: int = 2
     time_limit: int = 100
 
@@ -80,7 +93,7 @@ class Foraging(AbstractEnv[State]):
         for name in ("num_agents", "num_apples", "time_limit"):
             require_whole(name, getattr(self, name))
         require_whole("max_level", self.max_level, at_least=2, at_most=HIGHEST_LEVEL)
-        for name, kind in (("rules", RuleSet), ("reach", Reach), ("coop", Coop)):
+        for name, kind in (("rules", RuleSet), ("reach", Reach), ("coop", Coop), ("mask", Mask)):
             value, allowed = getattr(self, name), get_args(kind)
             given = value is not None or name == "rules"
             require(not given or value in allowed, f"{name} must be one of {', '.join(allowed)}, not {value!r}")
@@ -105,7 +118,7 @@ class Foraging(AbstractEnv[State]):
     @cached_property
     def applied(self) -> Rules:
         """The rules in effect: those of the set, with the single rules that are given."""
-        names = ("sight", "reach", "coop", "knows_place")
+        names = ("sight", "reach", "coop", "knows_place", "mask")
         given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         rules = dataclasses.replace(RULE_SETS[self.rules], **given)
         return dataclasses.replace(rules, sight=rules.sight or self.grid_size)
@@ -198,9 +211,15 @@ class Foraging(AbstractEnv[State]):
         return (self.visible(state) if self.applied.flag == "sees" else self.reachable(state)).any(axis=1)
 
     def action_mask(self, state: State) -> Bool[Array, "agent action"]:
-        """The available actions: moves to free cells, and loading within reach of an apple."""
+        """The available actions, by the rule `mask`: moves to free cells, and loading near an apple."""
+        mask = self.applied.mask
+        if mask == "none":
+            return jnp.ones((self.num_agents, self.num_actions), bool)
         free = self._free(state, state.position[:, None] + MOVES)
-        return free.at[:, LOAD].set(self.reachable(state).any(axis=1))
+        if mask == "moves":
+            return free.at[:, LOAD].set(True)
+        near = within_reach("side", _from_agents(state)) & ~state.eaten if mask == "side" else self.reachable(state)
+        return free.at[:, LOAD].set(near.any(axis=1))
 
     def reachable(self, state: State) -> Bool[Array, "agent apple"]:
         """Which agents have which apples within reach."""

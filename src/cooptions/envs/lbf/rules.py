@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Int
 Reach = Literal["corner", "side"]
 Coop = Literal["all", "three_lowest", "two_lowest", "none"]
 Flag = Literal["sees", "reaches"]
+Mask = Literal["reach", "side", "moves", "none"]
 RuleSet = Literal["paper", "jumanji"]
 
 REACH_CELLS: Mapping[Reach, int] = MappingProxyType({"corner": 8, "side": 4})
@@ -35,12 +36,17 @@ class Rules:
     """Whether an agent knows its position on the grid, or only its position within its field of view."""
     flag: Flag
     """The meaning of the bit per agent that all observe: the agent sees an apple, or has an apple within reach."""
+    mask: Mask
+    """When loading is available: within reach of an apple, or beside one of its four sides, or always (`moves`: moves
+    are still masked). With `none`, every action is always available."""
 
 
 RULE_SETS: Mapping[RuleSet, Rules] = MappingProxyType(
     {
-        "paper": Rules(sight=2, reach="corner", coop="all", knows_place=False, flag="sees"),
-        "jumanji": Rules(sight=0, reach="side", coop="three_lowest", knows_place=True, flag="reaches"),
+        "paper": Rules(sight=2, reach="corner", coop="all", knows_place=False, flag="sees", mask="reach"),
+        "jumanji": Rules(
+            sight=0, reach="side", coop="three_lowest", knows_place=True, flag="reaches", mask="reach"
+        ),
     }
 )
 """`paper`: Section 4 and the first author's fork of Jumanji. `jumanji`: the public version, with forced cooperation."""
