@@ -54,7 +54,7 @@ def where_needed(
 
 
 def _with_axis(size: int, batched: Any, tree: Any) -> Any:
-    """Arrays with the axis of a batch in front, also those that are the same for all of it."""
+    """Arrays with a leading batch axis. Arrays without one are broadcast."""
     return jax.tree.map(
         lambda leaf, has_axis: leaf if has_axis else jnp.broadcast_to(leaf, (size, *leaf.shape)), tree, tuple(batched)
     )
