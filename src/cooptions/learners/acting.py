@@ -60,8 +60,8 @@ def act(
 ) -> tuple[Acting, Kept, Metrics]:
     """Run the team for `length` ticks. Returns its new state, the kept data with a leading time axis, and metrics.
 
-    The metrics are the mean scores of finished episodes, and `led`: the fraction of steps in which an agent followed an
-    option.
+    The metrics are the mean scores and the number of finished episodes, and `led`: the fraction of agents' steps in
+    which they followed an option.
     """
 
     @jax.named_scope("act")

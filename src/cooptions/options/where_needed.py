@@ -41,7 +41,7 @@ def where_needed(
 
     @answers.def_vmap
     def answers_batch(size: int, batched: Any, shared: Any, needed: Array, each: tuple[Any, ...]) -> tuple[Array, bool]:
-        """Batches of batches are one long batch, such as the agents of many environments."""
+        """Merge two batch axes into one, for example those of environments and agents."""
         if any(jax.tree.leaves(batched[0])):
             axes = jax.tree.map(lambda has_axis: 0 if has_axis else None, tuple(batched))
             return jax.vmap(answers.fun, axes, axis_size=size)(shared, needed, each), True
