@@ -1,1 +1,1 @@
-"""Learners: one for values (IQL, VDN, options), one for policies (IPPO, MAPPO)."""
+"""Learning algorithms: Q-learning (IQL, VDN), PQN, and PPO (IPPO, MAPPO)."""

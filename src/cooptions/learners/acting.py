@@ -1,4 +1,4 @@
-"""A team that acts in many environments at once, again and again: what learners collect comes from here."""
+"""Roll-outs of a team in many parallel environments, from which learners collect their data."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -19,7 +19,7 @@ Memory = Float[Array, "env agent memory"]
 
 
 class Acting(eqx.Module):
-    """A team in the midst of its episodes; `first` marks those that have just begun."""
+    """A team and its running episodes; `first` marks environments whose episode has just begun."""
 
     runners: Runners
     first: Bool[Array, " env"]
@@ -27,7 +27,7 @@ class Acting(eqx.Module):
 
     @classmethod
     def begin(cls, env: AbstractEnv, memory: Memory, *, key: PRNGKeyArray) -> "Acting":
-        """Fresh episodes, one for each environment that `memory` is of."""
+        """Begin an episode in each environment. `memory` is the agents' initial memory."""
         num_envs = memory.shape[0]
         return cls(start(env, num_envs, key=key), jnp.ones(num_envs, bool), memory)
 
@@ -37,7 +37,7 @@ class Acting(eqx.Module):
 
 
 class Step(eqx.Module):
-    """Where the team was, what it did, and where that led."""
+    """One step: the time step before it, the actions, and the time step after it."""
 
     before: TimeStep
     first: Bool[Array, " env"]
@@ -46,7 +46,7 @@ class Step(eqx.Module):
 
 
 Decide = Callable[[Memory, TimeStep, Bool[Array, " env"], PRNGKeyArray], tuple[Memory, Int[Array, "env agent"], Note]]
-"""What a team does, given its memory, what it sees, and where an episode begins; and a note on why."""
+"""A policy: from memory, time step and `first` to the new memory, actions, and a note that `keep` receives."""
 
 
 def act(
@@ -58,9 +58,10 @@ def act(
     *,
     key: PRNGKeyArray,
 ) -> tuple[Acting, Kept, Metrics]:
-    """Let a team act for `length` ticks: how it stands then, what was kept of each tick, and how its episodes went.
+    """Run the team for `length` ticks. Returns its new state, the kept data with a leading time axis, and metrics.
 
-    The metric `led` is the share of all agents' steps that an option led.
+    The metrics are the mean scores and the number of finished episodes, and `led`: the fraction of agents' steps in
+    which they followed an option.
     """
 
     @jax.named_scope("act")
@@ -78,13 +79,13 @@ def act(
 
 
 def episode_scores(env: AbstractEnv, ended: Bool[Array, "time env"], score: Float[Array, "time env score"]) -> Metrics:
-    """The mean result of the episodes that ended in a rollout, and how many did."""
+    """The mean scores of the episodes that ended in a roll-out, and their number."""
     number = ended.sum()
     means = jnp.where(ended[..., None], score, 0.0).sum(axis=(0, 1)) / jnp.maximum(number, 1)
     return {name: means[index] for index, name in enumerate(env.score_names)} | {"episodes": number.astype(jnp.float32)}
 
 
 def leading_option(timestep: TimeStep) -> Int[Array, "env agent"]:
-    """The option that led each agent here, in the step before; -1 for none."""
+    """The option that each agent followed in the step before; -1 for none."""
     none = jnp.full(timestep.action_mask.shape[:2], -1, jnp.int32)
     return none if timestep.macro is None else timestep.macro.option

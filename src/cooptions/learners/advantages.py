@@ -1,6 +1,6 @@
-"""How well things went, which PPO and traces ask, and what policy and critic of PPO lose by it.
+"""Generalised advantage estimation for PPO and for traces of Q-learning, and the losses of PPO.
 
-Sequences are of ticks, some of which are no steps but the ends of episodes (`cooptions.envs.rollout.tick`).
+Sequences consist of ticks. Some ticks are not steps but the ends of episodes (`cooptions.envs.rollout.tick`).
 """
 
 import jax
@@ -17,16 +17,16 @@ def advantages(
     decay: float,
     trust: Float[Array, "time *batch"] | float = 1.0,
 ) -> Float[Array, "time *batch"]:
-    """By how much what was done turned out better than what the critic expected.
+    """The advantage of each step: how much better its outcome was than the critic's value.
 
-        A_t = r_t + discount_t (V_{t+1} + decay trust_{t+1} A_{t+1}) - V_t   where t is a step, and 0 where it is none
+        A_t = r_t + discount_t (V_{t+1} + decay trust_{t+1} A_{t+1}) - V_t   if t is a step, otherwise 0
 
-    `trust` says how likely the policy that is judged would itself have done what was done: where that was little, what
-    came of it says little about steps before (V-trace).
+    `trust` is the probability that the evaluated policy would have taken the same actions. Where it is low, later
+    rewards count little for earlier steps (V-trace).
 
-    `reward` and `discount` are what the step from t to t + 1 brought. A tick that is not `valid` lies at the end of an
-    episode and leads to the start of another one. As it has a value but no advantage, a time limit bootstraps from
-    the final observation, an end (discount 0) from nothing, and neither from the next episode.
+    `reward` and `discount` are those of the step from t to t + 1. A tick that is not `valid` is the end of an episode,
+    and the next tick begins another. It has a value but no advantage. A time limit therefore bootstraps from the final
+    observation, a termination (discount 0) does not bootstrap, and the next episode has no influence.
     """
     error = reward + discount * value[1:] - value[:-1]
 
@@ -41,12 +41,12 @@ def advantages(
 
 
 def weighted_mean(value: Float[Array, "*batch"], weight: Float[Array, "*batch"]) -> Float[Array, ""]:
-    """The mean over what has a weight; 0 where nothing has."""
+    """The weighted mean; 0 if all weights are 0."""
     return jnp.where(weight > 0, weight * value, 0.0).sum() / jnp.maximum(weight.sum(), 1e-8)
 
 
 def standardise(value: Float[Array, "*batch"], weight: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """Shift and scale to mean 0 and standard deviation 1, by weight."""
+    """Shift and scale to a weighted mean of 0 and a weighted standard deviation of 1."""
     centred = value - weighted_mean(value, weight)
     return centred / (jnp.sqrt(weighted_mean(centred**2, weight)) + 1e-8)
 
@@ -54,14 +54,14 @@ def standardise(value: Float[Array, "*batch"], weight: Float[Array, "*batch"]) -
 def policy_losses(
     ratio: Float[Array, "*batch"], advantage: Float[Array, "*batch"], clip: float
 ) -> Float[Array, "*batch"]:
-    """What was better than expected shall become likelier, as long as it did not do so by more than `clip` already."""
+    """PPO's clipped surrogate loss: changing a probability ratio by more than `clip` brings no further gain."""
     return -jnp.minimum(ratio * advantage, jnp.clip(ratio, 1 - clip, 1 + clip) * advantage)
 
 
 def value_losses(
     value: Float[Array, "*batch"], before: Float[Array, "*batch"], goal: Float[Array, "*batch"], clip: float | None
 ) -> Float[Array, "*batch"]:
-    """Half the squared distance to the goal, but no gain from moving by more than `clip`."""
+    """Half the squared error to the goal. Changing a value by more than `clip` brings no further gain."""
     squares = (value - goal) ** 2
     if clip is not None:
         squares = jnp.maximum(squares, (before + jnp.clip(value - before, -clip, clip) - goal) ** 2)

@@ -1,4 +1,4 @@
-"""What a learner is: a stage of training on an environment, and a policy that can be evaluated at any time."""
+"""The learner interface: a stage of training on an environment, and a policy that can be evaluated at any time."""
 
 import abc
 from dataclasses import dataclass, field
@@ -19,17 +19,17 @@ State = TypeVar("State")
 
 @dataclass(frozen=True)
 class LearnerConfig:
-    """What all learners have in common: they alternate between a rollout of many environments and gradient steps."""
+    """Hyperparameters of all learners, which alternate between roll-outs in many environments and gradient steps."""
 
     steps: int = 1_000_000
     """Environment steps of training, over all environments."""
     num_envs: int = 32
-    """Environments side by side."""
+    """Parallel environments."""
     rollout: int = 10
-    """Steps of each environment between updates; with memory, also the length of the sequences learned from."""
+    """Steps of each environment between updates. With memory, also the length of training sequences."""
     learning_rate: float = 1e-3
     anneal: bool = False
-    """Whether the learning rate falls to 0 over training."""
+    """Whether the learning rate falls linearly to 0 over training."""
     max_gradient_norm: float = 1.0
     discount: float = 0.99
     network: NetworkConfig = field(default_factory=NetworkConfig)
@@ -51,7 +51,7 @@ class LearnerConfig:
 
     @property
     def steps_per_update(self) -> int:
-        """Environment steps of one update, over all environments."""
+        """Environment steps per update, over all environments."""
         return self.num_envs * self.rollout
 
     @property
@@ -64,31 +64,31 @@ class LearnerConfig:
 
     @property
     def speed_name(self) -> str:
-        """What files of measured speeds call this learner."""
+        """The learner's name in files of measured speeds."""
         return type(self).__name__.removesuffix("Config").lower()
 
     @property
     def intra_option(self) -> bool:
-        """Whether a step teaches the options that agree with it."""
+        """Whether each step trains all options that are consistent with it (intra-option learning)."""
         return False
 
     def optimiser_over(self, num_gradient_steps: int, eps: float = 1e-8) -> optax.GradientTransformation:
-        """Adam on clipped gradients, for training of as many gradient steps."""
+        """Adam with gradient clipping, and a learning rate for this number of gradient steps."""
         rate = self.learning_rate
         schedule = optax.linear_schedule(rate, 0.0, num_gradient_steps) if self.anneal else rate
         return optax.chain(optax.clip_by_global_norm(self.max_gradient_norm), optax.adam(schedule, eps=eps))
 
 
 LEARNERS: Registry[type[LearnerConfig]] = Registry("learner", "cooptions.learners", LearnerConfig)
-"""Learners by name: the configuration of each, which builds it."""
+"""The configuration classes of learners by name."""
 
 
 @dataclass(frozen=True)
 class AbstractLearner(abc.ABC, Generic[State]):
-    """A stage whose data is the environment. One step is an update: a rollout, then learning from it."""
+    """A stage whose data is the environment. One step is one update: a roll-out, then gradient steps."""
 
     config: Any
-    """A `LearnerConfig`, each learner's own."""
+    """The learner's own subclass of `LearnerConfig`."""
 
     @property
     def num_updates(self) -> int:
@@ -106,10 +106,10 @@ class AbstractLearner(abc.ABC, Generic[State]):
 
     @abc.abstractmethod
     def policy(self, state: State) -> Any:
-        """What acting needs of the state: the networks that would be kept."""
+        """The part of the state that `act` needs and that is saved: the networks."""
 
     def init_memory(self, env: AbstractEnv, num_envs: int) -> Float[Array, "env agent memory"]:
-        """What the agents remember before they saw anything; of width 0 for those without memory."""
+        """The agents' initial memory; of width 0 without recurrent networks."""
         return init_memory(env, self.config.network, num_envs)
 
     @abc.abstractmethod
@@ -122,4 +122,4 @@ class AbstractLearner(abc.ABC, Generic[State]):
         *,
         key: PRNGKeyArray,
     ) -> tuple[Float[Array, "env agent memory"], Int[Array, "env agent"]]:
-        """What the team does when it is evaluated; `first` marks the beginning of an episode."""
+        """The new memory, and the team's actions during evaluation. `first` marks the beginning of an episode."""

@@ -1,4 +1,4 @@
-"""How a team chooses: greedily or exploring, among primitives and joint options, and whether to go on with one."""
+"""Action selection by Q-values: exploration, joint options, and votes to continue an active option."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,23 +17,23 @@ from cooptions.types import MacroStep, TimeStep
 
 @dataclass(frozen=True)
 class ChoiceConfig(MeritConfig):
-    """What joint options are to a learner. Without options in the environment, nothing here matters."""
+    """How joint options are chosen. No effect in environments without options."""
 
     valued: bool = False
-    """Whether options have values of their own, learned on every step that is consistent with them, for which they
-    can be chosen. Otherwise they only explore: the team follows them now and then, and learns about primitives."""
+    """Whether options have Q-values, by which agents choose them. Each is learned on every step that is consistent
+    with the option. Otherwise options only serve exploration, and the team learns values of primitives only."""
     exploration: Literal["independent", "shared"] = "shared"
-    """Who draws an option when exploring: each agent for itself, and nothing happens unless all draw the same; or
-    the team with one coin, the synchronisation of the paper's Assumption 2. Where options are for some of the agents,
-    those that are free draw as many as fit beside each other."""
+    """How options are drawn for exploration. `independent`: each agent draws alone, and an option starts only if
+    enough members draw it. `shared`: the team draws with one coin (the paper's Assumption 2), and options with
+    disjoint members are drawn together."""
     option_share: float = 0.1
-    """How many of the decisions that explore are options, where the coin is shared. An option lasts many steps, so
-    that it leads its members for a much larger share of them."""
+    """Fraction of exploratory decisions that are options, with `shared` exploration. Options last many steps, so
+    their share of all steps is much larger."""
     patience: float = 0.5
-    """How much less than the best choice, relative to that, an active option may be worth to a member before it
-    votes against going on; the environment's `keep` says how many must. 0 with `keep=all` is the paper's rule."""
+    """A member votes against its active option if the option's Q-value is below best - patience x |best|, where best is
+    the highest Q-value. `keep` sets the votes needed to continue. 0 with `keep=all` is the paper's rule."""
     evaluated: bool = False
-    """Whether options may be chosen when the team is evaluated."""
+    """Whether options that have values may be chosen during evaluation."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -42,7 +42,7 @@ class ChoiceConfig(MeritConfig):
 
     @property
     def when_evaluated(self) -> "ChoiceConfig":
-        """The choice of a team that is evaluated: exploration, if any, is of primitives alone."""
+        """The configuration for evaluation, in which exploration never draws options."""
         return replace(self, valued=self.valued and self.evaluated, exploration="shared", option_share=0.0)
 
 
@@ -66,7 +66,7 @@ def epsilon_greedy(
     key: PRNGKeyArray,
     explored: Bool[Array, "*batch action"] | None = None,
 ) -> Int[Array, "*batch"]:
-    """The best available action, or with probability epsilon any one of those `explored`: by default, all available."""
+    """The best available action, or with probability epsilon a uniform draw from `explored` (by default `mask`)."""
     coin_key, action_key = jax.random.split(key)
     best = greedy(values, mask)
     explores = jax.random.uniform(coin_key, best.shape) < epsilon
@@ -82,8 +82,8 @@ def choose(
     key: PRNGKeyArray,
     weights: Float[Array, " option"] | None = None,
 ) -> Int[Array, "env agent"]:
-    """What the team does. `values` are of the primitives, and of the options if they have any; `weights` say how
-    likely each option is drawn, alike if left out; what is missing to 1 is that none is."""
+    """The team's actions. `values` are those of the primitives, then those of options that have values. `weights` are
+    the options' probabilities in a shared draw (by default equal); the rest, up to 1, is that of drawing none."""
     macro, mask = timestep.macro, timestep.action_mask
     if macro is None:
         return epsilon_greedy(values, mask, epsilon, key=key)
@@ -106,10 +106,10 @@ def draw_together(
     key: PRNGKeyArray,
     weights: Float[Array, " option"] | None = None,
 ) -> Int[Array, "env agent"]:
-    """With some chance, the agents that follow no option draw some together, and whoever can vote for one of them does.
+    """With probability `chance`, replace actions of agents that follow no option by votes for options drawn for them.
 
-    Drawn is an option whose members are all free, then another one among those whose members are free still, until none
-    fits. `weights` say which more often than which.
+    An option whose members are all free is drawn, then another whose members are still free, until none fits.
+    `weights` are the options' relative probabilities.
     """
     macro, mask = timestep.macro, timestep.action_mask
     assert macro is not None, "there are no options to draw"
@@ -126,8 +126,8 @@ def draw_together(
 def _preference(
     offered: Bool[Array, "env action"], weights: Float[Array, " option"] | None, *, key: PRNGKeyArray
 ) -> Float[Array, "env action"]:
-    """Random numbers, minus infinity for what is not offered: the highest is at each action as often as its weight
-    says, the highest of the others at each of these, and so on (the Gumbel trick)."""
+    """Random numbers whose descending order is a weighted draw without replacement (the Gumbel trick). Actions that are
+    not offered get -inf."""
     if weights is None:
         return jnp.where(offered, jax.random.uniform(key, offered.shape), -jnp.inf)
     logits = jnp.log(jnp.pad(weights, (offered.shape[-1] - weights.shape[0], 0)))
@@ -138,7 +138,7 @@ def _preference(
 def follow(
     timestep: TimeStep, action: Int[Array, "env agent"], willing: Bool[Array, "env agent"] | None = None
 ) -> Int[Array, "env agent"]:
-    """Members of active options vote for them, all or those who are willing; the others do what they chose."""
+    """Replace actions of members of active options by votes to continue: of all members, or of the `willing` ones."""
     macro, mask = timestep.macro, timestep.action_mask
     assert macro is not None, "there are no options to follow"
     going_on = _vote_to_go_on(timestep)
@@ -149,14 +149,14 @@ def follow(
 def _willing(
     config: ChoiceConfig, values: Float[Array, "env agent action"], timestep: TimeStep
 ) -> Bool[Array, "env agent"]:
-    """To whom an active option is worth nearly as much as the best choice."""
+    """Which agents value their active option nearly as much as their best choice (see `patience`)."""
     best = jnp.where(timestep.action_mask, values, -jnp.inf).max(axis=-1)
     value = jnp.take_along_axis(values, _vote_to_go_on(timestep), axis=2)[..., 0]
     return value >= best - config.patience * jnp.abs(best)
 
 
 def _vote_to_go_on(timestep: TimeStep) -> Int[Array, "env agent 1"]:
-    """The action that is a vote for the option that an agent follows, if there is one."""
+    """The action that votes for the option that an agent follows, if it follows one."""
     macro, mask = timestep.macro, timestep.action_mask
     assert macro is not None
     num_primitives = mask.shape[-1] - macro.continues.shape[-1]
@@ -170,6 +170,6 @@ def _primitive(mask: Bool[Array, "env agent action"], macro: MacroStep) -> Bool[
 def _padded(
     values: Float[Array, "env agent valued"], mask: Bool[Array, "env agent action"]
 ) -> Float[Array, "env agent action"]:
-    """Actions without values are worth less than anything."""
+    """The values of all actions, with -inf for actions that have none."""
     missing = mask.shape[-1] - values.shape[-1]
     return jnp.pad(values, ((0, 0), (0, 0), (0, missing)), constant_values=-jnp.inf)

@@ -1,4 +1,4 @@
-"""Learning a task: a learner, evaluated at fixed intervals, whose scores are kept episode by episode."""
+"""Train a learner on a task, evaluate it at fixed intervals, and keep the scores of every evaluation episode."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,8 @@ from cooptions.training.progress import Progress
 
 
 class LearningState(eqx.Module):
-    """Everything that changes during training, and the scores so far: NaN for what is to come, or has diverged,
-    infinite where the environment gave no number."""
+    """Everything that changes during training, and the scores so far. NaN stands for evaluations to come and for
+    diverged teams, infinity for scores of the environment that are not finite."""
 
     inner: Any
     scores: Float[Array, "evaluation episode score"]
@@ -30,7 +30,7 @@ class LearningState(eqx.Module):
 
 @dataclass(frozen=True)
 class Learning:
-    """The stage: one step is an update, and after every interval of them comes an evaluation."""
+    """The training stage: one step is one update, and an evaluation follows every `interval` updates."""
 
     learner: AbstractLearner
     evaluations: int
@@ -82,41 +82,41 @@ class Learning:
 
 
 def by_episodes(metrics: Metrics, score_names: tuple[str, ...]) -> Metrics:
-    """The metrics of an update, those of scores times the episodes that ended in it: their mean over updates then
-    counts every episode alike."""
+    """The metrics of an update, with scores multiplied by the number of episodes that ended in it, so that their mean
+    over updates weights all episodes equally."""
     return metrics | {name: metrics[name] * metrics["episodes"] for name in score_names}
 
 
 def per_episode(means: Metrics, score_names: tuple[str, ...]) -> Metrics:
-    """Means over updates of what `by_episodes` gives, those of scores for each episode; 0 where none ended."""
+    """Convert means over updates of `by_episodes` metrics to mean scores per episode; 0 if no episode ended."""
     episodes = means["episodes"]
     some = jnp.where(episodes > 0, episodes, 1.0)
     return means | {name: means[name] / some for name in score_names}
 
 
 def metric_names(env: AbstractEnv) -> tuple[str, ...]:
-    """What an episode is scored by: the environment's scores, and the return, the plain sum of rewards."""
+    """The names of an episode's scores: those of the environment, and the undiscounted return."""
     return (*env.score_names, "return")
 
 
 class Play(eqx.Module):
-    """Episodes being played side by side."""
+    """Episodes that are played in parallel."""
 
     now: Runners
     memory: Float[Array, "env agent memory"]
     total: Float[Array, " env"]
-    """The rewards of each so far."""
+    """The sum of rewards of each episode so far."""
     over: Bool[Array, " env"]
     time: Int[Array, ""]
 
     @property
     def scores(self) -> Float[Array, "env score"]:
-        """What each has scored."""
+        """The scores of each episode so far."""
         return jnp.concatenate([self.now.timestep.score, self.total[:, None]], axis=1)
 
 
 def begin_play(learner: AbstractLearner, env: AbstractEnv, num_episodes: int, *, key: PRNGKeyArray) -> Play:
-    """As many new episodes."""
+    """Begin `num_episodes` episodes."""
     start_key, _ = jax.random.split(key)
     return Play(
         now=start(env, num_episodes, key=start_key),
@@ -136,7 +136,7 @@ def play_on(
     *,
     key: PRNGKeyArray,
 ) -> Play:
-    """Let the team play on as it is evaluated, until all episodes are over or for so many steps."""
+    """Play on with the evaluation policy until all episodes are over, or for `num_steps` steps."""
     _, play_key = jax.random.split(key)
     num_episodes, until = play.over.shape[0], play.time + num_steps
 
@@ -155,19 +155,19 @@ def play_on(
 def evaluate(
     learner: AbstractLearner, policy: Any, env: AbstractEnv, num_episodes: int, *, key: PRNGKeyArray
 ) -> Float[Array, "episode score"]:
-    """Let the team play whole episodes as it is evaluated, side by side, and score each; NaN for one that diverged."""
+    """Play whole episodes with the evaluation policy. Returns their scores, which are NaN if the team has diverged."""
     begun = begin_play(learner, env, num_episodes, key=key)
     end = play_on(learner, policy, env, begun, jnp.iinfo(jnp.int32).max, key=key)
     return _told_apart(end.scores, is_sound(policy, env))
 
 
 def _told_apart(scores: Float[Array, "episode score"], sound: Bool[Array, ""]) -> Float[Array, "episode score"]:
-    """NaN where the team has diverged; infinite where it has not, and the environment's score is no number."""
+    """NaN if the team has diverged. Otherwise the scores, with infinity for those that are not finite."""
     return jnp.where(sound, jnp.where(jnp.isfinite(scores), scores, jnp.inf), jnp.nan)
 
 
 def is_sound(policy: Any, env: AbstractEnv) -> Bool[Array, ""]:
-    """Whether neither the policy nor the options it acts with have diverged."""
+    """Whether the policy is finite, and the environment's arrays, such as options, contain no NaN."""
     numbers = [leaf for leaf in jax.tree.leaves(env) if jnp.issubdtype(leaf.dtype, jnp.floating)]
     sane = [~jnp.isnan(leaf).any() for leaf in numbers]
     finite = [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves(policy)]
@@ -182,7 +182,8 @@ def learn_seeds(
     directory: Path | None = None,
     progress: Progress | None = None,
 ) -> tuple[Any, Float[Array, "seed evaluation episode score"]]:
-    """Every seed's policy and scores. Arrays of the environment, such as joint options, have seeds in front."""
+    """Train all seeds. Returns their policies and scores. Arrays of the environment, such as joint options, have a
+    leading seed axis."""
     shrink = "learning.learner.capacity, learning.learner.num_envs or seeds"
     require_fits(stage, envs, keys, "learning", shrink=shrink, progress=progress)
     trained = train(
@@ -206,7 +207,7 @@ def scores_by_metric(
     metrics: tuple[str, ...],
     values: Float[Array | np.ndarray, "seed evaluation episode score"],
 ) -> list[Scores]:
-    """The scores as statistics want them, one object for each metric; of all evaluations, or as many of the last."""
+    """One `Scores` object per metric. `values` may be of the last evaluations only."""
     values = np.asarray(values)
     steps = steps[-values.shape[1] :]
     return [Scores(method, scenario, metric, steps, values[..., index]) for index, metric in enumerate(metrics)]

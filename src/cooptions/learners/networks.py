@@ -1,4 +1,4 @@
-"""The network of an agent: layers for what it sees, memory if it has one, and a head."""
+"""An agent's network: layers for its observation, an optional recurrent layer, and a head."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ class NetworkConfig:
     """Layers of an agent's network."""
 
     hidden: tuple[int, ...] = (64, 64)
-    """Widths of the layers; with memory, the last one is its width."""
+    """Widths of the layers. With memory, the last one is that of the recurrent layer."""
     channels: tuple[int, ...] = (16, 16, 16)
-    """Channels of the convolutions in front, where observations are pictures."""
+    """Channels of the convolutions in front, if observations are pictures."""
     kernels: tuple[int, ...] = (5, 3, 3)
-    """Their sizes."""
+    """Kernel sizes of the convolutions."""
     recurrent: bool = False
-    """Whether agents remember: a gated recurrent unit."""
+    """Whether agents have memory (a gated recurrent unit)."""
     shared: bool = False
-    """Whether all agents use one network; what is observed must then tell them apart."""
+    """Whether all agents use one network. Observations must then tell the agents apart."""
     normalised: bool = False
-    """Whether what a layer passes on is first brought to mean 0 and variance 1, over its units: layer normalisation."""
+    """Whether layers are normalised before their activation (layer normalisation without learned parameters)."""
     half: bool = False
-    """Whether layers compute in bfloat16: half the traffic. Weights, memory and outputs are float32 all the same."""
+    """Whether layers compute in bfloat16, which halves memory traffic. Weights, memory and outputs stay float32."""
 
     def __post_init__(self) -> None:
         least = 2 if self.recurrent else 1
@@ -79,7 +79,7 @@ class Network(eqx.Module):
         observation: Shaped[Array, "time *batch_and_shape"],
         first: Bool[Array, "time *batch"],
     ) -> tuple[Float[Array, "*batch memory"], Float[Array, "time *batch output"]]:
-        """What follows a sequence of observations; `first` marks those that begin an episode."""
+        """The new memory, and the outputs for a sequence of observations. `first` marks those that begin an episode."""
         x = observation.astype(jnp.bfloat16 if self.half else jnp.float32)
         activation = self.body.activation  # of all layers but the head
         for convolution in self.convolutions:
@@ -98,9 +98,9 @@ def init_team(
     key: PRNGKeyArray,
     view: Callable[[Array], Array] = lambda observation: observation,
 ) -> Network:
-    """A network for every agent, stacked [agent, ...], or one for all.
+    """One network per agent, stacked [agent, ...], or one shared by all.
 
-    `view` is what they see of observations [time, env, agent, ...]: by default each what its agent does.
+    `view` maps observations [time, env, agent, ...] to the networks' inputs; by default it is the identity.
     """
     seen = jax.eval_shape(lambda key: view(env.reset(key)[1].observation[None, None]), key)
     return init_networks(env.num_agents, seen.shape[3:], config, num_outputs, key=key)
@@ -109,7 +109,7 @@ def init_team(
 def init_networks(
     num_agents: int, shape: tuple[int, ...], config: NetworkConfig, num_outputs: int, *, key: PRNGKeyArray
 ) -> Network:
-    """A network for every agent that sees arrays of this shape, stacked [agent, ...], or one for all."""
+    """One network per agent for inputs of this shape, stacked [agent, ...], or one shared by all."""
     make = partial(Network, shape, config, num_outputs)
     if config.shared:
         return make(key=key)
@@ -127,7 +127,7 @@ def apply_team(
     observation: Shaped[Array, "time env agent *shape"],
     first: Bool[Array, "time env"],
 ) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent output"]]:
-    """Every agent's network on what it observed."""
+    """The new memory, and the outputs of every agent's network."""
     if config.shared:
         return network(memory, observation, jnp.broadcast_to(first[..., None], observation.shape[:3]))
     each = jax.vmap(lambda net, memory, seen: net(memory, seen, first), in_axes=(0, 1, 2), out_axes=(1, 2))

@@ -1,5 +1,8 @@
-"""What joint options have earned, and the team without them: options get the rewards that came while one led an agent,
-and a part of those soon after. Options of one kind, the same behaviour of different agents, share a record."""
+"""The rewards that joint options have earned, and those of the team without options.
+
+An option is credited with the rewards of steps in which an agent follows it, and with a decaying part of the rewards
+after that. Options of one kind (the same behaviour of different agents) share a record.
+"""
 
 from dataclasses import dataclass
 
@@ -12,32 +15,31 @@ from jaxtyping import Array, Bool, Float, Int
 from cooptions.errors import require_number
 
 AFTERMATH = 0.9
-"""How much of a reward an option is credited with, for each step since it led the team."""
+"""The factor by which an option's credit decays with each step since an agent followed it."""
 NEVER = 10_000
-"""Steps after which nothing is left of that."""
+"""The number of steps after which no credit is left. It also stands for "never"."""
 PATIENCE = 100.0
-"""Steps an option must have led before what it earned counts half."""
+"""After this many steps under options of a kind, its reward rate counts half; before, less."""
 GRACE = 1000.0
-"""Steps under options for which they are taken to earn what the team does by itself."""
+"""The number of prior steps under options, which earn as much as steps of the team by itself."""
 FORGETTING = 0.999
-"""How much of the record is kept from one update to the next: a team that learns meets other rewards."""
+"""The factor by which the record decays per update, because rewards change as the team learns."""
 
 
 @dataclass(frozen=True)
 class MeritConfig:
-    """Which joint options a team draws with one coin, by what they have earned."""
+    """How the rewards that options have earned affect which ones the team draws with a shared coin."""
 
     merit_share: float = 0.8
-    """How many of the options drawn with a shared coin are drawn by what each has earned (`Merit`); the others are
-    drawn alike."""
+    """Fraction of shared draws in proportion to the options' reward per step (`Merit`). The other draws are uniform."""
     yields: bool = True
-    """Whether options are drawn the less often, the less a step under them earns than one of the team by itself."""
+    """Whether options are drawn less often if steps under them earn less than steps of the team by itself."""
 
     def __post_init__(self) -> None:
         require_number("choice.merit_share", self.merit_share, at_least=0, at_most=1)
 
     def weights(self, merit: "Merit") -> Float[Array, " option"]:
-        """With which probability each is to be drawn; what is missing to 1 is that of none."""
+        """The probability of drawing each option. The rest, up to 1, is that of drawing none."""
         return merit.weights(self.merit_share, yields=self.yields)
 
 
@@ -45,24 +47,24 @@ class Merit(eqx.Module):
     """The record of every kind of option, and of the team by itself."""
 
     since: Int[Array, "env kind"]
-    """Steps since each led an agent of an environment, in the episode that goes on there."""
+    """Steps since an agent followed each kind, within the current episode of each environment."""
     earned: Float[Array, " kind"]
     led: Float[Array, " kind"]
-    """Steps it led anybody."""
+    """Steps in which at least one agent followed it."""
     owed: Float[Array, ""]
-    """What is owed to options in all: a reward that several had a part in counts once."""
+    """The reward credited to options in total. A reward that is credited to several kinds counts once."""
     under: Float[Array, ""]
-    """Steps that options had a part in, each counted as far as its reward is."""
+    """Steps credited to options, with the same weights as their rewards."""
     own: Float[Array, ""]
-    """The rest of the rewards: what the team earned by itself."""
+    """The other rewards, which the team earned by itself."""
     alone: Float[Array, ""]
-    """The rest of the steps."""
+    """The other steps."""
     kinds: tuple[int, ...] = eqx.field(static=True)
-    """Of which kind each option is."""
+    """The kind of each option."""
 
     @classmethod
     def none(cls, num_envs: int, kinds: tuple[int, ...]) -> "Merit":
-        """The record before anything happened; `kinds` says of which kind each option is."""
+        """An empty record for options of these kinds."""
         zeros, zero = jnp.zeros(max(kinds, default=-1) + 1), jnp.zeros(())
         return cls(jnp.full((num_envs, len(zeros)), NEVER), zeros, zeros, zero, zero, zero, zero, kinds)
 
@@ -72,8 +74,8 @@ class Merit(eqx.Module):
         first: Bool[Array, "time env"],
         reward: Float[Array, "time env"],
     ) -> "Merit":
-        """The record after a rollout in which these options led the agents, -1 for none. `first` marks ticks that begin
-        an episode, where nothing earlier counts."""
+        """The record after a roll-out in which the agents followed these options, -1 for none. `first` marks ticks that
+        begin an episode; options followed before get no credit for rewards from there on."""
         length, num_kinds = option.shape[0], self.earned.shape[0]
         time = jnp.arange(length)[:, None, None]
         kind = jnp.array((*self.kinds, -1))[option]
@@ -97,10 +99,11 @@ class Merit(eqx.Module):
         return Merit(since[-1], *sums, kinds=self.kinds)
 
     def weights(self, share: float, *, yields: bool = False) -> Float[Array, " option"]:
-        """With which probability each is to be drawn: `share` of that by what its kind earned a step, the rest alike.
+        """The probability of drawing each option: `share` in proportion to its kind's reward per step, the rest uniform
+        over kinds.
 
-        Options of one kind are equally likely. What is missing to 1 is the probability of none: if options are to
-        yield, that of how much less they earn.
+        Options of one kind are equally likely. With `yields`, all probabilities are multiplied by `worth`. The rest, up
+        to 1, is the probability of drawing none.
         """
         rate = jnp.maximum(self.earned, 0.0) / (self.led + PATIENCE)
         alike = jnp.full_like(rate, 1 / max(rate.shape[0], 1))
@@ -111,7 +114,7 @@ class Merit(eqx.Module):
 
     @property
     def worth(self) -> Float[Array, ""]:
-        """What a step under options earns, relative to one of the team by itself; at most 1, and 1 at first."""
+        """The reward per step under options divided by that of the team by itself; at most 1, and initially 1."""
         alone = jnp.maximum(self.own, 0.0) / jnp.maximum(self.alone, 1.0)
         under = (jnp.maximum(self.owed, 0.0) + GRACE * alone) / (self.under + GRACE)
         return jnp.minimum(jnp.where(alone > 0, under / jnp.where(alone > 0, alone, 1.0), 1.0), 1.0)

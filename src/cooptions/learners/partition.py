@@ -1,4 +1,4 @@
-"""Options that run at once: which of them fit beside each other."""
+"""Selection of options with disjoint members, which can run in parallel."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,7 +6,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 
 def most_at_once(members: Bool[np.ndarray, "option agent"]) -> int:
-    """How many options with different members there is room for; 0 where there are no options."""
+    """An upper bound on the number of options with disjoint members; 0 without options."""
     sizes = members.sum(axis=1)
     return members.shape[1] // int(sizes.min()) if len(sizes) else 0
 
@@ -18,11 +18,11 @@ def first_fitting(
     *,
     rounds: int,
 ) -> Int[Array, " agent"]:
-    """Options of free and different members, by falling preference, as the option of each agent, or -1.
+    """Select options with disjoint, free members in descending order of preference. Returns each agent's option, or -1.
 
-    Each round takes the option with the highest preference, the first of equals, among those whose members are all
-    still free; one with the preference minus infinity is never taken. Rounds are unrolled, and their number does not
-    depend on that of the options.
+    Each round selects the option with the highest preference among those whose members are all still free. The first
+    of equals wins, and options with preference -inf are never selected. Rounds are unrolled; their number does not
+    depend on the number of options.
     """
     taken = jnp.full(free.shape, -1)
     for _ in range(rounds):

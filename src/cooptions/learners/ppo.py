@@ -1,4 +1,4 @@
-"""Proximal policy optimisation for a team: each agent has a policy, and a critic that sees as much or more."""
+"""Proximal policy optimisation (PPO) for teams: IPPO with local critics, MAPPO with joint ones."""
 
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
@@ -27,11 +27,11 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class DrawingConfig(MeritConfig):
-    """How often a team follows joint options. Without options in the environment, nothing here matters."""
+    """How often a team follows joint options. No effect in environments without options."""
 
     chance: float = 0.02
-    """With which chance the team, with one coin, draws an option at a step where none is active; at first, and falling
-    to 0 over training."""
+    """Initial probability per step that the team draws options, with one coin, for agents that follow none. It falls
+    linearly to 0 over training."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,7 +41,7 @@ class DrawingConfig(MeritConfig):
 @LEARNERS.register("ppo")
 @dataclass(frozen=True)
 class PpoConfig(LearnerConfig):
-    """Hyperparameters of PPO. Gradients of the policy and of the critic are clipped each for itself."""
+    """Hyperparameters of PPO. Gradients of the policy and of the critic are clipped separately."""
 
     steps: int = 5_000_000
     num_envs: int = 64
@@ -52,26 +52,26 @@ class PpoConfig(LearnerConfig):
     network: NetworkConfig = field(
         default_factory=lambda: NetworkConfig(hidden=(128, 128), recurrent=True, shared=True)
     )
-    """Of the policy, and of the critic."""
+    """The layers of the policy, and of the critic."""
     epochs: int = 4
-    """How often an update goes through its rollout."""
+    """Passes over the roll-out per update."""
     minibatches: int = 4
-    """Gradient steps of an epoch, each on some of the environments."""
+    """Gradient steps per epoch, each on a part of the environments."""
     decay: float = 0.95
-    """The lambda of generalised advantage estimation: 0 trusts the critic, 1 the rewards."""
+    """Lambda of generalised advantage estimation. 0 relies on the critic, 1 on the rewards."""
     clip: float = 0.2
-    """By how much an update may change the probability of an action before it no longer gains from it."""
+    """Clipping range of the probability ratio between the new and the old policy."""
     value_clip: float | None = 0.2
-    """By how much an update may change a value before it no longer gains from it; `None` does not limit it."""
+    """Clipping range of the change of a value in one update. `None` means no clipping."""
     entropy: float = 0.01
-    """Weight of the policy's entropy: how much being undecided is worth."""
+    """Weight of the entropy bonus."""
     critic: Literal["local", "joint"] = "local"
-    """What an agent's critic sees: what the agent does (IPPO), or what the whole team does (MAPPO)."""
+    """The critic's input: the agent's own observation (`local`, IPPO), or the whole team's (`joint`, MAPPO)."""
     evaluation: Literal["greedy", "sampled"] = "greedy"
-    """Whether an evaluated agent takes its likeliest action, or draws one as in training. The likeliest actions
-    can make far less of a team: see docs/findings/foraging-full-sight.md."""
+    """Whether agents take their most likely action during evaluation, or sample one as in training. Greedy teams can
+    score far lower: see docs/findings/foraging-full-sight.md."""
     choice: DrawingConfig = field(default_factory=DrawingConfig)
-    """What joint options are for, where the environment has any."""
+    """How joint options are used, if the environment has any."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -101,18 +101,18 @@ class PpoConfig(LearnerConfig):
 
 
 class Both(eqx.Module, Generic[Part]):
-    """Something of the policy (the actor), and the same of the critic."""
+    """A pair: one part for the policy (the actor), the other for the critic."""
 
     actor: Part
     critic: Part
 
 
 class Tick(eqx.Module):
-    """An environment at one time, what was done there, and what that brought.
+    """A transition: an observation, the actions, and their outcome.
 
-    `first` marks the beginning of an episode. A tick that is not `valid` is the end of one: what is done there is
-    ignored, and leads to the beginning of the next. `log_probability` is that of the action by the agent's own policy,
-    also where it was `led` by an option.
+    `first` marks the beginning of an episode. A tick that is not `valid` is the end of one: its action is ignored, and
+    the next tick begins another episode. `led` marks agents that followed an option or voted for one. Their
+    `log_probability`, too, is that of the action under the agent's own policy.
     """
 
     observation: Shaped[Array, "*batch_agent_and_shape"]
@@ -127,17 +127,17 @@ class Tick(eqx.Module):
 
 
 class Batch(eqx.Module):
-    """What a rollout gives to learn from."""
+    """The data of one roll-out."""
 
     ticks: Tick
     value: Float[Array, "time env agent"]
-    """What the critic expected then."""
+    """The critic's value at each tick."""
     advantage: Float[Array, "time env agent"]
     memory: Both[Float[Array, "env agent memory"]]
-    """What was remembered when the rollout began."""
+    """The memory of both networks at the beginning of the roll-out."""
 
     def of(self, index: Int[Array, " part"]) -> "Batch":
-        """Some of the environments, with all that happened there."""
+        """The data of some of the environments."""
         ticks, value, advantage = jax.tree.map(lambda leaf: leaf[:, index], (self.ticks, self.value, self.advantage))
         return Batch(ticks, value, advantage, jax.tree.map(lambda leaf: leaf[index], self.memory))
 
@@ -148,7 +148,7 @@ class PpoState(eqx.Module):
     networks: Both[Network]
     optimiser: Both[Any]
     team: Acting
-    """What it remembers is what the policy does."""
+    """Its memory is that of the policy network."""
     critic_memory: Float[Array, "env agent memory"]
     merit: Merit
     updates: Int[Array, ""]
@@ -156,12 +156,12 @@ class PpoState(eqx.Module):
 
 @dataclass(frozen=True)
 class Ppo(AbstractLearner[PpoState]):
-    """PPO on any environment. Policies are of primitives alone: joint options explore.
+    """PPO on any environment. Policies choose among primitives only; joint options serve exploration.
 
-    The team follows one now and then. An option does what it does for certain; what it did counts as much as the team
-    would have done it by itself (`own_share`), well or badly done, and like all else moves a policy by no more than
-    PPO allows at a time. The critic expects what agents earn when left to themselves: that an option may interrupt a
-    plan is no reason to drop it. Options that yield leave whole environments alone.
+    The team follows options now and then. Steps under an option are weighted by the probability that the policies
+    would have taken the same actions (`own_share`). PPO's clipping limits their effect as for any other step. The
+    critic estimates returns without options, so that possible interruptions do not devalue a plan. With `yields`,
+    options that earn less than the team by itself are not used in some of the environments.
     """
 
     config: PpoConfig
@@ -182,7 +182,7 @@ class Ppo(AbstractLearner[PpoState]):
         )
 
     def step(self, state: PpoState, data: AbstractEnv, *, key: PRNGKeyArray) -> tuple[PpoState, Metrics]:
-        """One update: a rollout, then a few passes over it."""
+        """One update: a roll-out, then a few passes over it."""
         rollout_key, learn_key = jax.random.split(key)
         state, batch, metrics = self.collect(state, data, key=rollout_key)
         state, losses = self.learn(state, batch, key=learn_key)
@@ -207,7 +207,7 @@ class Ppo(AbstractLearner[PpoState]):
         return memory, jax.random.categorical(key, log_policy[0])
 
     def collect(self, state: PpoState, env: AbstractEnv, *, key: PRNGKeyArray) -> tuple[PpoState, Batch, Metrics]:
-        """Let the team act for a rollout, and judge afterwards, all at once, how well it did."""
+        """Run the team for one roll-out, then compute the values and advantages of all its ticks together."""
         choice, frames = self.config.choice, state.updates * self.steps_per_update
         weights = choice.weights(state.merit)
         falling = choice.chance * (1 - state.updates / self.num_updates)
@@ -253,7 +253,7 @@ class Ppo(AbstractLearner[PpoState]):
         ticks: Tick,
         end: Acting,
     ) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent"], Float[Array, "time env agent"]]:
-        """What the critic remembers after a rollout, what it expected at each tick, and the advantages."""
+        """The critic's memory after a roll-out, its values at each tick, and the advantages."""
         critic = state.networks.critic
         memory, value = self.values(critic, state.critic_memory, ticks.observation, ticks.first)
         _, final_value = self.values(critic, memory, end.timestep.observation[None], end.first[None])
@@ -265,7 +265,7 @@ class Ppo(AbstractLearner[PpoState]):
         return memory, value, advantages(reward, discount, valid, values, decay=decay, trust=own_share(ticks))
 
     def learn(self, state: PpoState, batch: Batch, *, key: PRNGKeyArray) -> tuple[PpoState, Metrics]:
-        """Gradient steps: in each epoch, every environment is in one minibatch."""
+        """Take the gradient steps of one update. In each epoch, every environment is in one minibatch."""
         config = self.config
 
         def descend(carry: tuple[Both, Both], index: Int[Array, " part"]) -> tuple[tuple[Both, Both], Metrics]:
@@ -292,9 +292,9 @@ class Ppo(AbstractLearner[PpoState]):
         action_mask: Bool[Array, "time env agent action"],
         first: Bool[Array, "time env"],
     ) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent action"]]:
-        """Every agent's policy: the logarithm of the probability of each action."""
+        """The new memory, and the log-probability of each action under every agent's policy."""
         memory, logits = apply_team(actor, self.config.network, memory, observation, first)
-        # Not -inf: its product with a probability of 0, in the entropy, is not a number.
+        # Not -inf: in the entropy, its product with a probability of 0 would be NaN.
         return memory, jax.nn.log_softmax(jnp.where(action_mask, logits, UNAVAILABLE))
 
     def values(
@@ -304,16 +304,16 @@ class Ppo(AbstractLearner[PpoState]):
         observation: Shaped[Array, "time env agent *shape"],
         first: Bool[Array, "time env"],
     ) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent"]]:
-        """What every agent's critic expects of the future."""
+        """The new memory, and the value of every agent's critic."""
         memory, value = apply_team(critic, self.config.network, memory, self._view(observation), first)
         return memory, value[..., 0]
 
     def _view(self, observation: Shaped[Array, "time env agent *shape"]) -> Shaped[Array, "time env agent *seen"]:
-        """What critics see."""
+        """The critics' input."""
         return joint_view(observation) if self.config.critic == "joint" else observation
 
     def loss(self, networks: Both[Network], batch: Batch) -> tuple[Float[Array, ""], Metrics]:
-        """The loss of policy and critic. They share no weights, so that no factor need balance them."""
+        """The loss of policy and critic, and metrics. The two share no weights, so the sum needs no coefficient."""
         ticks = batch.ticks
         _, log_policy = self.log_policy(
             networks.actor, batch.memory.actor, ticks.observation, ticks.action_mask, ticks.first
@@ -337,28 +337,30 @@ UNAVAILABLE = -1e9
 
 
 def joint_view(observation: Shaped[Array, "time env agent *shape"]) -> Shaped[Array, "time env agent *joint"]:
-    """What the team sees, for each agent: its own observation, then its mates', side by side along the last axis.
+    """The team's observations for each agent: its own, then its teammates', concatenated along the last axis.
 
-    Vectors are strung together and pictures stacked by their channels. As an agent comes first in its own view, one
-    critic for all knows whom it speaks for.
+    For pictures, this axis is that of the channels. An agent's own observation comes first, so that a shared critic
+    knows which agent it evaluates.
     """
     turned = [jnp.roll(observation, -agent, axis=2) for agent in range(observation.shape[2])]
     return jnp.concatenate(turned, axis=-1)
 
 
 def own_share(ticks: Tick) -> Float[Array, "*batch agent"]:
-    """How likely the team would have done by itself what was done: all of what its members chose, and of what an option
-    did as much as the policies of those it led, together. That is the ratio by which importance sampling weighs what
-    another policy did, and the same for every agent: to each of them its mates are a part of the world."""
+    """The joint probability of the actions of `led` agents under their own policies; 1 if there are none.
+
+    It is the importance ratio of the step, with options taken as deterministic. All agents get the same ratio: to each
+    of them, its teammates are part of the environment.
+    """
     own = jnp.where(ticks.led, ticks.log_probability, 0.0)
     return jnp.broadcast_to(jnp.exp(own.sum(axis=-1, keepdims=True)), own.shape)
 
 
 def _shared_out(share: Float[Array, ""], num_envs: int) -> Float[Array, " env"]:
-    """How often options are drawn in each environment: in a share of them as ever, in one in part, in the others never.
+    """A factor for each environment's probability of drawing options: 1 in a `share` of them, a fraction in one, 0 in
+    the others.
 
-    Where options are to yield, they leave whole episodes alone: one that is interrupted now and then, however seldom,
-    is not what the team would have lived by itself.
+    A lower probability everywhere would interrupt episodes in all environments. This way, some are the team's own.
     """
     return jnp.clip(share * num_envs - jnp.arange(num_envs), 0.0, 1.0)
 
@@ -368,14 +370,14 @@ def _num_primitives(env: AbstractEnv) -> int:
 
 
 def _own_choices(timestep: TimeStep) -> Bool[Array, "env agent primitive"]:
-    """The primitives that an agent free to choose may do."""
+    """The available primitives of an agent that follows no option."""
     if timestep.macro is None:
         return timestep.action_mask
     return timestep.macro.choices[..., : timestep.action_mask.shape[-1] - timestep.macro.continues.shape[-1]]
 
 
 def _executed(env: AbstractEnv, step: Step) -> Int[Array, "env agent"]:
-    """What was done, by an agent's own choice or an option's; a vote in vain is to stand still."""
+    """The primitives that agents executed, by their own choice or an option's. A failed vote is the no-op."""
     if step.after.macro is None:
         return step.action
     done = step.after.macro.action
@@ -383,5 +385,5 @@ def _executed(env: AbstractEnv, step: Step) -> Int[Array, "env agent"]:
 
 
 def _taken(log_policy: Float[Array, "*batch action"], action: Int[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """Of the actions taken."""
+    """The log-probabilities of the executed actions."""
     return jnp.take_along_axis(log_policy, action[..., None], axis=-1)[..., 0]

@@ -1,4 +1,4 @@
-"""Parallel Q-learning (PQN): many environments side by side, lambda-returns, and neither replay nor target network."""
+"""Parallelised Q-network (PQN): many parallel environments, lambda-returns, no replay buffer, no target network."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +24,7 @@ from cooptions.training.loop import Metrics
 @LEARNERS.register("pqn")
 @dataclass(frozen=True)
 class PqnConfig(ValueConfig):
-    """Hyperparameters of PQN. What keeps values from running away is the normalisation of layers."""
+    """Hyperparameters of PQN. Layer normalisation keeps the values from diverging."""
 
     steps: int = 10_000_000
     num_envs: int = 128
@@ -35,11 +35,11 @@ class PqnConfig(ValueConfig):
         default_factory=lambda: NetworkConfig(hidden=(128, 128), recurrent=True, shared=True, normalised=True)
     )
     epochs: int = 4
-    """How often an update goes through its rollout."""
+    """Passes over the roll-out per update."""
     minibatches: int = 4
-    """Gradient steps of an epoch, each on some of the environments."""
+    """Gradient steps per epoch, each on a part of the environments."""
     trace: float = 0.65
-    """The lambda of the returns: 0 trusts the values, 1 the rewards of the rollout."""
+    """Lambda of the returns. 0 gives one-step targets; 1 sums the rewards of the roll-out and bootstraps at its end."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -68,23 +68,23 @@ class PqnState(eqx.Module):
 
 
 class Batch(eqx.Module):
-    """What a rollout gives to learn from: its ticks, and the one it leads to."""
+    """The data of one roll-out: its ticks, and the one after them."""
 
     ticks: Tick
     later: Float[Array, "time env agent action"]
-    """The values after each step, by the network that acted."""
+    """The values of the next state of each step, by the network that acted."""
     memory: Float[Array, "env agent memory"]
-    """What was remembered when the rollout began."""
+    """The agents' memory at the beginning of the roll-out."""
 
     def of(self, index: Int[Array, " part"]) -> "Batch":
-        """Some of the environments, with all that happened there."""
+        """The data of some of the environments."""
         ticks, later = jax.tree.map(lambda leaf: leaf[:, index], (self.ticks, self.later))
         return Batch(ticks, later, self.memory[index])
 
 
 @dataclass(frozen=True)
 class Pqn(AbstractValueLearner[PqnState]):
-    """PQN on any environment: its primitives, and joint options where it has them."""
+    """PQN on any environment, with or without joint options."""
 
     config: PqnConfig
 
@@ -101,7 +101,7 @@ class Pqn(AbstractValueLearner[PqnState]):
         )
 
     def step(self, state: PqnState, data: AbstractEnv, *, key: PRNGKeyArray) -> tuple[PqnState, Metrics]:
-        """One update: a rollout, then a few passes over it."""
+        """One update: a roll-out, then a few passes over it."""
         rollout_key, learn_key = jax.random.split(key)
         team, ticks, merit, acted = self.explore(
             data, state.network, state.team, state.merit, state.updates, key=rollout_key
@@ -114,15 +114,15 @@ class Pqn(AbstractValueLearner[PqnState]):
         return state.network
 
     def judge(self, network: Network, memory: Float[Array, "env agent memory"], ticks: Tick) -> Batch:
-        """What the network that acted expects after each step."""
+        """Add the values of the network that acted to a roll-out."""
         _, values = self.values(network, memory, ticks.observation, ticks.first)
         return Batch(ticks, values[1:], memory)
 
     def learn(
         self, network: Network, optimiser: optax.OptState, batch: Batch, *, key: PRNGKeyArray
     ) -> tuple[Network, optax.OptState, Metrics]:
-        """Gradient steps: in each epoch, every environment is in one minibatch. What the best choices are thought to be
-        worth is the metric `value`."""
+        """Take the gradient steps of one update. In each epoch, every environment is in one minibatch. The metric
+        `value` is the mean value of the best action."""
         config = self.config
 
         def descend(carry: tuple[Network, Any], index: Int[Array, " part"]) -> tuple[tuple[Network, Any], Array]:
@@ -137,13 +137,13 @@ class Pqn(AbstractValueLearner[PqnState]):
         return network, optimiser, {"loss": losses.mean(), "value": value.mean()}
 
     def loss(self, network: Network, batch: Batch) -> Float[Array, ""]:
-        """The squared errors to the lambda-returns."""
+        """The squared errors between values and lambda-returns."""
         ticks = batch.ticks
         _, values = self.values(network, batch.memory, ticks.observation[:-1], ticks.first[:-1])
         return self.td_loss(values, batch.later, batch.later, ticks)
 
     def _with_end(self, env: AbstractEnv, ticks: Tick, team: Acting) -> Tick:
-        """The ticks of a rollout and the one they lead to, where nothing was done yet."""
+        """The ticks of a roll-out and the one after them, with the no-op as its action."""
         nothing = jnp.full(ticks.action.shape[1:], env.noop, jnp.int32)
         end = self.tick(env, Step(team.timestep, team.first, nothing, team.timestep), jnp.int32(0))
         return jax.tree.map(lambda before, last: jnp.concatenate([before, last[None]]), ticks, end)

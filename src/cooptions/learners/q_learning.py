@@ -1,4 +1,4 @@
-"""Q-learning for a team: independent or summed values, with or without memory, over primitives and joint options."""
+"""Deep Q-learning for teams (IQL, VDN), with or without recurrent networks, over primitives and joint options."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from cooptions.learners.values import AbstractValueLearner, Tick, ValueConfig
 from cooptions.training.loop import Metrics
 
 LEARNING_STARTS = 5000
-"""By default. Trainings that are shorter than that try a program out, and learn nothing."""
+"""The default of `learning_starts`. Training with fewer steps only tests that the program runs: nothing is learned."""
 
 
 @LEARNERS.register("q_learning")
@@ -30,17 +30,17 @@ class QConfig(ValueConfig):
     """Hyperparameters of Q-learning."""
 
     epochs: int = 4
-    """Gradient steps of an update."""
+    """Gradient steps per update."""
     batch: int = 32
-    """Transitions in a gradient step; with memory or a trace, sequences of `rollout` of them."""
+    """Transitions per gradient step. With memory or a trace, sequences of `rollout` transitions."""
     capacity: int = 5000
-    """Transitions kept for replay, over all environments."""
+    """Transitions in the replay buffer, over all environments."""
     learning_starts: int = LEARNING_STARTS
     """Environment steps before the first gradient step."""
     target_interval: int = 10
-    """Updates between copies of the network to the target network."""
+    """Updates between copies of the online network to the target network."""
     double: bool = True
-    """Whether the online network chooses the action whose target value counts (double Q-learning)."""
+    """Whether the online network selects the action that the target network evaluates (double Q-learning)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,17 +57,17 @@ class QConfig(ValueConfig):
 
     @property
     def ring_length(self) -> int:
-        """Ticks kept of each environment: a multiple of the rollout."""
+        """Ticks stored per environment, a multiple of `rollout`."""
         return self.capacity // self.num_envs // self.rollout * self.rollout
 
     @property
     def sequence_length(self) -> int:
-        """Ticks drawn at a time: those learned from, and the one they lead to."""
+        """Ticks per sampled sequence: those to learn from, and the one after them."""
         return self.rollout + 1 if self.network.recurrent or self.trace > 0 else 2
 
     @property
     def sequence_stride(self) -> int:
-        """Where sequences may begin: anywhere, or where the memory of the time was kept."""
+        """Sequences begin at multiples of this. With recurrent networks, these are the ticks with stored memory."""
         return self.rollout if self.network.recurrent else 1
 
     @property
@@ -98,7 +98,7 @@ class QState(eqx.Module):
 
 @dataclass(frozen=True)
 class QLearner(AbstractValueLearner[QState]):
-    """Q-learning on any environment: its primitives, and joint options where it has them."""
+    """Q-learning on any environment, with or without joint options."""
 
     config: QConfig
 
@@ -121,7 +121,7 @@ class QLearner(AbstractValueLearner[QState]):
         )
 
     def step(self, state: QState, data: AbstractEnv, *, key: PRNGKeyArray) -> tuple[QState, Metrics]:
-        """One update: a rollout, then a few gradient steps on what replay holds."""
+        """One update: a roll-out, then gradient steps on samples of the replay buffer."""
         rollout_key, learn_key = jax.random.split(key)
         state, acted = self.collect(state, data, key=rollout_key)
         state, learned = self.learn(state, key=learn_key)
@@ -134,7 +134,7 @@ class QLearner(AbstractValueLearner[QState]):
         return state.network
 
     def collect(self, state: QState, env: AbstractEnv, *, key: PRNGKeyArray) -> tuple[QState, Metrics]:
-        """Let the team act for a rollout, exploring, and keep what it went through."""
+        """Run the team for one roll-out with exploration, and store its transitions."""
         team, ticks, merit, metrics = self.explore(env, state.network, state.team, state.merit, state.updates, key=key)
         state = eqx.tree_at(
             lambda s: (s.team, s.replay, s.memories, s.merit),
@@ -144,10 +144,10 @@ class QLearner(AbstractValueLearner[QState]):
         return state, metrics
 
     def learn(self, state: QState, *, key: PRNGKeyArray) -> tuple[QState, Metrics]:
-        """Gradient steps; none of them counts before `learning_starts`.
+        """Take the gradient steps of one update. Before `learning_starts`, they have no effect.
 
-        What they learn from is drawn at once, and so the target network, which stays the same, is asked once. What it
-        thinks the best choices are worth is the metric `value`: far more than is earned where values have run away.
+        The samples of all gradient steps are drawn together, so that the target network is evaluated only once. The
+        metric `value` is its mean value of the best action. If it is far above the returns, values have diverged.
         """
         config = self.config
         ready = state.replay.count * config.num_envs >= config.learning_starts
@@ -177,7 +177,7 @@ class QLearner(AbstractValueLearner[QState]):
     def later_values(
         self, network: Network, memory: Float[Array, "sample agent memory"], ticks: Tick
     ) -> Float[Array, "time sample agent action"]:
-        """The values after each step of sequences; those before the first are needed for memory alone."""
+        """The values of the next state of each step. Recurrent networks also read the first observation."""
         begin = 0 if self.config.network.recurrent else 1
         _, values = self.values(network, memory, ticks.observation[begin:], ticks.first[begin:])
         return values[1 - begin :]
@@ -190,13 +190,13 @@ class QLearner(AbstractValueLearner[QState]):
         ticks: Tick,
         later: Float[Array, "time sample agent action"],
     ) -> Float[Array, ""]:
-        """The squared TD errors of sequences [time, sample], given the target network's values after each step."""
+        """The TD loss of sequences [time, sample]. `later` are the target network's values of the next states."""
         if self.config.network.recurrent:
             _, values = self.values(network, memory, ticks.observation, ticks.first)
             before, after = values[:-1], jax.lax.stop_gradient(values[1:])
         else:
             _, before = self.values(network, memory, ticks.observation[:-1], ticks.first[:-1])
-            # Behind a barrier: XLA would merge this pass with the other, and copy what both see together for that.
+            # The barrier keeps XLA from merging this pass with the other, for which it would copy the inputs of both.
             same = jax.lax.optimization_barrier(jax.lax.stop_gradient(network))
             after = self.later_values(same, memory, ticks)
         return self.squared_errors(before, after, later, ticks)
@@ -208,12 +208,12 @@ class QLearner(AbstractValueLearner[QState]):
         later: Float[Array, "time sample agent action"],
         ticks: Tick,
     ) -> Float[Array, ""]:
-        """The errors of `before`; `after` and `later` are the online and the target network's values of s'."""
+        """The TD loss of `before`. `after` and `later` are the online and the target network's values of s'."""
         return self.td_loss(before, after if self.config.double else later, later, ticks)
 
 
 def _epochs(tree: Any, axis: int, num: int) -> Any:
-    """Split the samples on `axis` into as many parts, on a new axis in front."""
+    """Split the samples on `axis` into `num` parts, on a new leading axis."""
 
     def split(leaf: Array) -> Array:
         parts = leaf.reshape(*leaf.shape[:axis], num, leaf.shape[axis] // num, *leaf.shape[axis + 1 :])

@@ -1,4 +1,4 @@
-"""Replay: what every environment went through, tick by tick, in a ring."""
+"""A replay buffer: a ring of the newest ticks of every environment."""
 
 from typing import Generic, TypeVar
 
@@ -11,14 +11,14 @@ Ticks = TypeVar("Ticks")
 
 
 class Replay(eqx.Module, Generic[Ticks]):
-    """The newest ticks of every environment; each leaf of `ticks` leads with [capacity, env].
+    """The newest ticks of every environment. Each leaf of `ticks` has leading axes [capacity, env].
 
-    Neighbours in a column follow each other: the state after a tick is the one before the next, and is kept once.
+    Ticks of an environment are stored in order. The state after a tick is that of the next tick, and is stored once.
     """
 
     ticks: Ticks
     count: Int[Array, ""]
-    """Ticks ever written to each column."""
+    """Ticks written so far for each environment."""
 
     @property
     def capacity(self) -> int:
@@ -26,13 +26,13 @@ class Replay(eqx.Module, Generic[Ticks]):
 
 
 def empty(example: Ticks, capacity: int) -> Replay[Ticks]:
-    """A replay for ticks of the shapes of `example`, which leads with [env]."""
+    """An empty buffer for ticks with the shapes of `example`, which has a leading axis [env]."""
     zeros = jax.tree.map(lambda leaf: jnp.zeros((capacity, *leaf.shape), leaf.dtype), example)
     return Replay(zeros, jnp.int32(0))
 
 
 def add(replay: Replay[Ticks], ticks: Ticks) -> Replay[Ticks]:
-    """Write a rollout [time, env] over the oldest one; the capacity is a multiple of its length."""
+    """Overwrite the oldest ticks with a roll-out [time, env]. The capacity must be a multiple of its length."""
     length = jax.tree.leaves(ticks)[0].shape[0]
     at = replay.count % replay.capacity
     written = jax.tree.map(
@@ -48,7 +48,7 @@ def sample(
 ) -> tuple[Ticks, Int[Array, " sample"], Int[Array, " sample"]]:
     """Draw `num` sequences [time, sample] of `length` ticks that begin at multiples of `stride`.
 
-    Also where each begins in the ring and in which environment.
+    Also returns the index in the ring at which each begins, and its environment.
     """
     time_key, env_key = jax.random.split(key)
     held = jnp.minimum(replay.count, replay.capacity)

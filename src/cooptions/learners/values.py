@@ -1,4 +1,4 @@
-"""What learners of action values share: what a tick keeps, how a team explores by values, and their TD errors."""
+"""Code shared by the Q-learning algorithms (IQL, VDN, PQN): the stored transition, exploration, and TD errors."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -23,23 +23,22 @@ from cooptions.types import TimeStep
 
 @dataclass(frozen=True)
 class ValueConfig(LearnerConfig):
-    """Hyperparameters of learners of action values."""
+    """Hyperparameters of Q-learning algorithms."""
 
     trace: float = 0.0
-    """How much of what came after a step counts for it at once, and not only by the value of where it led: the lambda
-    of Peng's Q(lambda), as far as a sequence goes. 0 is one step at a time."""
+    """Lambda of Peng's Q(lambda) within a sequence. 0 gives one-step targets."""
     mixer: Literal["none", "sum"] = "none"
-    """Each agent for itself (IQL), or the sum of their values for the team (VDN)."""
+    """`none`: each agent learns its own values (IQL). `sum`: the team learns the sum of its agents' values (VDN)."""
     fixed_last: bool = False
-    """Whether the value of the last action is 0 by definition, not learned: to terminate an option is worth 0."""
+    """Whether the value of the last action is fixed at 0 instead of learned, as for terminating an option."""
     epsilon_start: float = 1.0
     epsilon_finish: float = 0.05
     epsilon_decay: float = 0.1
-    """Fraction of training over which epsilon falls from start to finish."""
+    """Fraction of training over which epsilon falls linearly from start to finish."""
     epsilon_evaluation: float = 0.0
-    """How often an agent acts at random when the team is evaluated."""
+    """Probability of a random action during evaluation."""
     choice: ChoiceConfig = field(default_factory=ChoiceConfig)
-    """What joint options are for, where the environment has any."""
+    """How joint options are used, if the environment has any."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,11 +55,11 @@ class ValueConfig(LearnerConfig):
 
 
 class Tick(eqx.Module):
-    """An environment at one time, what was done there, and what that brought.
+    """A transition: an observation, the actions, and their outcome.
 
-    `first` marks the beginning of an episode: the tick before it was the end of another and led nowhere.
-    `action`, `consistent` and `continues` are those of `MacroStep`; without options of value there are none of the
-    latter. `choices` are what an agent free to choose may do.
+    `first` marks the beginning of an episode. The tick before it holds the final observation of the previous episode,
+    and its action had no effect. `action`, `consistent` and `continues` are those of `MacroStep`. The last two are
+    empty if options have no values. `choices` are the available actions of an agent that follows no option.
     """
 
     observation: Shaped[Array, "*batch_agent_and_shape"]
@@ -72,18 +71,18 @@ class Tick(eqx.Module):
     consistent: Bool[Array, "*batch option"]
     continues: Bool[Array, "*batch option"]
     members: tuple[tuple[bool, ...], ...] = eqx.field(static=True, default=())
-    """Of each option that has a value, which agents take part in it."""
+    """The members of each option, if options have values."""
 
 
 @dataclass(frozen=True)
 class AbstractValueLearner(AbstractLearner[State]):
-    """A learner of action values: of primitives, and of joint options where these have any."""
+    """A learner of Q-values for primitives, and for joint options if `choice.valued`."""
 
     config: Any
-    """A `ValueConfig`, each learner's own."""
+    """The learner's own subclass of `ValueConfig`."""
 
     def init_values(self, env: AbstractEnv, *, key: PRNGKeyArray) -> Network:
-        """A network for every agent, or one for all, with a value for each action that has one."""
+        """One network per agent, or one shared by all, with an output for each action whose value is learned."""
         return init_team(env, self.config.network, self.num_valued(env) - self.config.fixed_last, key=key)
 
     def act(
@@ -109,7 +108,8 @@ class AbstractValueLearner(AbstractLearner[State]):
         *,
         key: PRNGKeyArray,
     ) -> tuple[Acting, Tick, Merit, Metrics]:
-        """Let the team act for a rollout, exploring: how it stands then, what it went through, which options paid."""
+        """Run the team for one roll-out with exploration. Returns its new state, the transitions, the updated record of
+        options' rewards, and metrics."""
         config = self.config
         epsilon = config.epsilon(updates)
         frames = updates * self.steps_per_update
@@ -133,7 +133,7 @@ class AbstractValueLearner(AbstractLearner[State]):
         observation: Shaped[Array, "time env agent *shape"],
         first: Bool[Array, "time env"],
     ) -> tuple[Float[Array, "env agent memory"], Float[Array, "time env agent action"]]:
-        """Every agent's values of all actions that have one."""
+        """The new memory, and every agent's values of all actions that have one."""
         memory, values = apply_team(network, self.config.network, memory, observation, first)
         if self.config.fixed_last:
             values = jnp.concatenate([values, jnp.zeros_like(values[..., :1])], axis=-1)
@@ -146,13 +146,13 @@ class AbstractValueLearner(AbstractLearner[State]):
         later: Float[Array, "time sample agent action"],
         ticks: Tick,
     ) -> Float[Array, ""]:
-        """Mean squared TD error of what was done, plus that of every option that would have done the same.
+        """The squared TD errors of the executed actions and of all consistent options, per executed step.
 
-        The action that was done is worth r + gamma V(s'), and with a trace r + gamma (V(s') + trace A(s')), where A is
-        what followed from s' on, less V(s'). To its members, an option is worth r + gamma Q(s', option) where it goes
-        on from s', and r + gamma V(s') where it ends there (intra-option learning). Where values are summed, the others
-        add that of what they did, and V(s'). `later` are the values of s', and V is that of the choice which `chooser`
-        likes best.
+        The target of the executed action is r + gamma V(s'), or r + gamma (V(s') + trace A(s')) with a trace. A(s') is
+        the lambda-return from s' on, minus V(s'). The target of an option's members is r + gamma Q(s', option) if the
+        option continues from s', and r + gamma V(s') if it ends there (intra-option learning). With summed values,
+        other agents contribute the value of their executed action, and V(s'). `later` are the values of s'. V(s') is
+        the value of the action that `chooser` prefers.
         """
         best = state_value(chooser, later, ticks.choices[1:])
         reward, gamma = ticks.reward[:-1, :, None], self.config.discount * ticks.discount[:-1, :, None]
@@ -183,8 +183,7 @@ class AbstractValueLearner(AbstractLearner[State]):
         valid: Bool[Array, "time sample 1"],
         worth: Float[Array, "time sample _"],
     ) -> Float[Array, "time sample _"]:
-        """By how much what followed each step, as far as its sequence goes, was better than what its arrival is
-        worth."""
+        """The advantage A(s') of the next state of each step, within its sequence; 0 for the last step."""
 
         def following(each: Array) -> Array:
             return jnp.broadcast_to(each, worth.shape)[1:]
@@ -196,11 +195,11 @@ class AbstractValueLearner(AbstractLearner[State]):
         return values.sum(axis=2, keepdims=True) if self.config.mixer == "sum" else values
 
     def num_valued(self, env: AbstractEnv) -> int:
-        """How many actions have values: all, or all but the options."""
+        """The number of actions with values: all, or only the primitives."""
         return env.num_actions - (0 if self.config.choice.valued else env.num_options)
 
     def tick(self, env: AbstractEnv, step: Step, frames: Int[Array, ""]) -> Tick:
-        """What is kept of a step."""
+        """The transition to store for a step."""
         num_valued = self.num_valued(env)
         now, then = step.before.macro, step.after.macro
         choices, done = step.before.action_mask, step.action
@@ -208,7 +207,7 @@ class AbstractValueLearner(AbstractLearner[State]):
         members: tuple[tuple[bool, ...], ...] = ()
         if now is not None and then is not None:
             choices = now.choices[..., :num_valued]
-            # Where options have no value, a vote in vain is learned as what it came to: standing still.
+            # If options have no values, a failed vote is stored as what was executed: standing still.
             done = jnp.where(then.action < num_valued, then.action, env.noop)
             if self.config.choice.valued:
                 consistent, continues = then.consistent, then.continues

@@ -1,1 +1,1 @@
-"""Joint options: how they are trained, kept, looked at and executed."""
+"""Joint options: training, storage, reports and execution."""

@@ -1,4 +1,4 @@
-"""What joint options are: behaviours that several agents begin, follow and end together."""
+"""The interface of joint options: behaviours that several agents begin, follow and end together."""
 
 import abc
 import dataclasses
@@ -22,9 +22,9 @@ class Option:
 
     name: str
     members: tuple[bool, ...]
-    """Which agents execute it. The others go on choosing for themselves."""
+    """Which agents execute it. The others choose for themselves."""
     threshold: int
-    """Votes of members that start it; all of them in the paper."""
+    """The votes of members that it needs to start; all members in the paper."""
     eigenfunction: int = 0
     """The eigenfunction it follows, counted from 1; 0 if it follows none."""
     sign: int = 0
@@ -41,9 +41,9 @@ class AbstractOptions(eqx.Module):
 
     options: eqx.AbstractVar[tuple[Option, ...]]
     max_steps: eqx.AbstractVar[int]
-    """Steps after which an option ends in any case."""
+    """The maximum length of an option in steps."""
     epsilon: eqx.AbstractVar[float]
-    """How often an executing agent takes a random action instead of the option's."""
+    """The probability that a member takes a random action instead of the option's."""
 
     @abc.abstractmethod
     def actions(
@@ -52,7 +52,7 @@ class AbstractOptions(eqx.Module):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, "option agent"]:
-        """What every option would have its agents do here; the number of actions means "terminate"."""
+        """The action of every option for each agent; the number of actions means "terminate"."""
 
     def action_of(
         self,
@@ -62,8 +62,8 @@ class AbstractOptions(eqx.Module):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, ""]:
-        """What one option would have one of its agents do, and anything where the option is -1 and none is asked; a set
-        whose options are costly works out that one alone."""
+        """The action of one option for one agent; arbitrary if the option is -1. Sets with expensive options override
+        this to evaluate only this option."""
         return self.actions(agent_states, observation, action_mask)[option, agent]
 
     def actions_of(
@@ -73,7 +73,7 @@ class AbstractOptions(eqx.Module):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, " agent"]:
-        """What the option that each agent follows would have it do, and anything where that is -1."""
+        """The action of each agent's option for it; arbitrary where the option is -1."""
 
         def of_agent(option: Int[Array, ""], agent: Int[Array, ""]) -> Int[Array, ""]:
             return self.action_of(option, agent, agent_states, observation, action_mask)
@@ -81,9 +81,9 @@ class AbstractOptions(eqx.Module):
         return jax.vmap(of_agent)(option, jnp.arange(option.shape[0]))
 
     def roles(self, env: AbstractEnv) -> Bool[np.ndarray, "role agent"]:
-        """Which agents of an environment can take the part of which agent of the team that the options are for.
+        """Which agents of an environment can take the role of each agent of the options' team.
 
-        By default anybody can, in a team of agents that are all alike; other sets define it.
+        By default, every agent can take every role if all agents are alike. Other sets override this.
         """
         require(
             len(set(env.agent_types)) == 1,
@@ -92,7 +92,7 @@ class AbstractOptions(eqx.Module):
         return np.ones((self.num_agents, env.num_agents), bool)
 
     def in_env(self, env: AbstractEnv) -> "AbstractOptions":
-        """The same options with the actions of an environment, which may be in another order there."""
+        """The same options with the action numbers of an environment."""
         return self
 
     @property
@@ -101,18 +101,18 @@ class AbstractOptions(eqx.Module):
 
     @property
     def num_agents(self) -> int:
-        """The size of the team that they are for."""
+        """The size of the team that the options are for."""
         return len(self.options[0].members)
 
     @property
     def kinds(self) -> tuple[int, ...]:
-        """Which options are the same behaviour, of different agents: they have the same number, counted from 0."""
+        """The kind of each option, counted from 0. Options of one kind are the same behaviour of different agents."""
         return tuple(range(self.num_options))
 
     @property
     def callers(self) -> tuple[int | None, ...]:
-        """The agent that calls for each option, or None. A call can be followed only while the agent signals
-        (`AbstractEnv.signals`); other options can start everywhere."""
+        """The caller of each option, or None. An option with a caller can start only while that agent signals
+        (`AbstractEnv.signals`)."""
         return (None,) * self.num_options
 
     @property
@@ -126,13 +126,13 @@ class AbstractOptions(eqx.Module):
         return np.array([option.threshold for option in self.options])
 
     def first(self, num: int) -> "AbstractOptions":
-        """The first options alone."""
+        """A set of the first `num` options."""
         return dataclasses.replace(self, options=self.options[:num])
 
     def terminates(self, actions: Int[Array, "option agent"], terminate: int) -> Bool[Array, " option"]:
-        """Which options end: those whose members all want to."""
+        """Which options end: those whose members all choose to terminate."""
         return jnp.all((actions == terminate) | ~self.members, axis=1)
 
 
 OPTION_SOURCES: Registry[Callable[[AbstractEnv], AbstractOptions]] = Registry("option source", "cooptions.options")
-"""Options that need no discovery, by name: functions from an environment to its options."""
+"""Options that need no discovery: functions from an environment to its options, by name."""

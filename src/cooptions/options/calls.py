@@ -1,4 +1,4 @@
-"""Options of two agents, used as calls: the teammates of an agent that has found something come to it."""
+"""Options of two agents, used as calls: an agent that has found something calls its teammates."""
 
 import dataclasses
 
@@ -12,11 +12,11 @@ from cooptions.envs.wrapper import innermost
 from cooptions.errors import require
 from cooptions.options.base import AbstractOptions, Option
 
-# Pyright takes properties that `AbstractOptions` leaves open for arguments of the class below: hence the ignore.
+# Pyright takes the abstract attributes of `AbstractOptions` for arguments of the class below: hence the ignore.
 
 
 def calls(options: AbstractOptions, env: AbstractEnv) -> "CalledOptions":
-    """The options of pairs, once for each agent that may call. Raises `ConfigError` if they cannot be used so."""
+    """The options of pairs, repeated for each caller. Raises `ConfigError` if they cannot be used as calls."""
     if isinstance(options, CalledOptions) and options.team_size == env.num_agents:
         return options
     name = options.options[0].name
@@ -37,10 +37,10 @@ def require_signals(env: AbstractEnv) -> None:
 
 
 class CalledOptions(AbstractOptions):
-    """The options of two agents, once for each caller: every teammate follows its part with the caller as the other.
+    """The options of two agents, repeated for each caller. Every teammate acts as if it formed a pair with the caller.
 
-    A caller goes on choosing for itself. The calls of one option come one after another; their names say who calls,
-    counted from 1: `+e1 called by 3`.
+    The caller chooses for itself. The calls of one option are consecutive. Their names contain the caller, counted from
+    1: `+e1 called by 3`.
     """
 
     pair: AbstractOptions
@@ -67,7 +67,7 @@ class CalledOptions(AbstractOptions):
         return tuple(range(self.team_size)) * self.pair.num_options
 
     def first(self, num: int) -> "CalledOptions":
-        """The first options, each with all its callers."""
+        """A set of the first `num` options, which must include each option with all of its callers."""
         kinds, rest = divmod(num, self.team_size)
         require(rest == 0, f"options: the first {num} are no multiple of {self.team_size} callers")
         return dataclasses.replace(self, pair=self.pair.first(kinds))
@@ -80,7 +80,7 @@ class CalledOptions(AbstractOptions):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, ""]:
-        """The agent and its caller are looked at alone, in their order in the team."""
+        """The action of one option for one agent, from the states of the agent and its caller only, in team order."""
         kind, caller = option // self.team_size, option % self.team_size
         two = jnp.sort(jnp.stack([agent, caller]))
         kind = jnp.where(option >= 0, kind, -1)
@@ -93,7 +93,7 @@ class CalledOptions(AbstractOptions):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, "option agent"]:
-        """Of every call; callers do action 0."""
+        """The actions of all calls. Callers take action 0."""
 
         def of_two(caller: Int[Array, ""], agent: Int[Array, ""]) -> Int[Array, " kind"]:
             two = jnp.sort(jnp.stack([agent, caller]))

@@ -1,4 +1,4 @@
-"""Executing options: roll-outs from many starts, and what they did to the team."""
+"""Execute options: roll-outs from many starts, and the spreads of features among agents."""
 
 from functools import partial
 from pathlib import Path
@@ -19,20 +19,20 @@ from cooptions.plots import Rollout, add_captions, frames, save_gif, step_captio
 from cooptions.types import Feature
 
 START_STEPS = 100
-"""How long random play lasts at most before an option is followed."""
+"""The maximum number of random steps before an option is followed."""
 
 PICTURE_STARTS = 32
-"""Starts among which the one is chosen that a picture shows."""
+"""The number of starts from which the one that a picture shows is chosen."""
 
 
 class Execution(eqx.Module):
-    """One option, followed from one start until it ends. What comes after `length` steps repeats the last state."""
+    """The roll-out of one option from one start until it ends. After `length` steps, the last state is repeated."""
 
     states: Any
     """The environment's states, [time + 1, ...]."""
     agent_states: Float[Array, "*batch time_and_one agent feature"]
     actions: Int[Array, "*batch time agent"]
-    """What the agents did; the number of actions means "terminate"."""
+    """The agents' actions; the number of actions means "terminate"."""
     length: Int[Array, "*batch"]
     terminated: Bool[Array, "*batch"]
     """Whether the team ended it, not the step limit or the environment."""
@@ -46,8 +46,8 @@ class Execution(eqx.Module):
 def follow(
     env: AbstractEnv, options: AbstractOptions, option: Int[Array, ""], begun: Runners, *, key: PRNGKeyArray
 ) -> Execution:
-    """Follow one option from one state; its members act at random with the option's epsilon, and end it greedily. The
-    others stand still."""
+    """Follow one option from one state. With the options' epsilon, a member takes a random action; termination depends
+    on the greedy actions only. Other agents stand still."""
     members = jnp.asarray(options.members)[option]
 
     def wanted_at(now: Runners) -> Int[Array, " agent"]:
@@ -78,7 +78,7 @@ def follow(
 
 @partial(jax.jit, static_argnums=0)
 def follow_all(env: AbstractEnv, options: AbstractOptions, begun: Runners, *, key: PRNGKeyArray) -> Execution:
-    """Every option from every start: [option, start, ...]."""
+    """Follow every option from every start: [option, start, ...]."""
     num_starts = begun.timestep.last.shape[0]
 
     def one_option(option: Int[Array, ""]) -> Execution:
@@ -93,9 +93,10 @@ def spreads(
     agent_features: Bool[np.ndarray, "agent feature"],
     agent_states: Float[Array | np.ndarray, "*batch agent feature"],
 ) -> Float[np.ndarray, "*batch feature"]:
-    """How far the agents that have a feature stand apart in it.
+    """The spread of each feature over the agents that have it.
 
-    For ordered features the sum of distances to their median, for categoricals how many differ from the commonest.
+    For ordered features, it is the sum of distances to the median; for categorical ones, the number of agents that
+    differ from the most common value.
     """
     columns = []
     for index, feature in enumerate(features):
@@ -112,7 +113,7 @@ def spreads(
 def play_option(
     env: AbstractEnv, options: AbstractOptions, name: str, *, key: PRNGKeyArray, gif: Path | str | None = None
 ) -> Rollout:
-    """Follow one option by its name from a typical state of random play; a GIF of it where a path is given."""
+    """Follow the option `name` from a state that random play reached, and write a GIF if a path is given."""
     begun = collect_starts(env, PICTURE_STARTS, START_STEPS, key=key)
     return draw_option(env, options, name, begun, key=key, gif=gif)
 
@@ -121,13 +122,13 @@ def play_option(
 def follow_one(
     env: AbstractEnv, options: AbstractOptions, option: Int[Array, ""], begun: Runners, *, key: PRNGKeyArray
 ) -> Execution:
-    """One option from every start: [start, ...]."""
+    """Follow one option from every start: [start, ...]."""
     keys = jax.random.split(key, begun.timestep.last.shape[0])
     return jax.vmap(lambda begun, key: follow(env, options, option, begun, key=key))(begun, keys)
 
 
 def median_start(lengths: Int[Array | np.ndarray, " start"]) -> int:
-    """The first start from which an option takes its median number of steps, or the next larger number."""
+    """The index of the first start from which an option takes its (upper) median number of steps."""
     ordered = np.sort(np.asarray(lengths))
     return int(np.argmax(np.asarray(lengths) == ordered[len(ordered) // 2]))
 
@@ -142,10 +143,10 @@ def draw_option(
     gif: Path | str | None = None,
     fps: float = 6.0,
 ) -> Rollout:
-    """Follow one option by its name from several states, and keep the roll-out of median length.
+    """Follow the option `name` from several states. Returns the roll-out of median length, and writes a GIF of it if a
+    path is given.
 
-    Some options end after a few steps from most states, and at once from others: a GIF of the first start alone may
-    show nothing. Where a path is given, the GIF is written there.
+    From some states, an option ends at once, so a GIF from a single start may show nothing.
     """
     names = [option.name for option in options.options]
     require(name in names, f"option: unknown {name!r}; there are {', '.join(names)}")

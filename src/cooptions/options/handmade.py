@@ -1,4 +1,4 @@
-"""Joint options written by hand for agents that move on a grid: what discovery should find, at its best."""
+"""Handwritten joint options for agents that move on a grid: what discovery would find at best."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from cooptions.options.base import OPTION_SOURCES, AbstractOptions, Option
 
 Place = Float[Array, "agent 2"]
 Goal = Callable[[Place, Place, np.ndarray], Place]
-"""(where the agents are, the middle of those that have a coordinate, the corner of each) -> where they want to be."""
+"""(agents' positions, their median position, each agent's corner) -> target positions."""
 
 GOALS: dict[str, Goal] = {
     "same x": lambda place, middle, corner: jnp.stack([middle[:, 0], place[:, 1]], axis=1),
@@ -24,28 +24,28 @@ GOALS: dict[str, Goal] = {
 }
 
 ENDS = np.array([[0, 0], [1, 1], [0, 1], [1, 0]])
-"""Which end of x and of y the first, second, ... agent takes that has one: two take opposite corners."""
+"""The ends of x and y for the first, second, ... agent with that coordinate. The first two take opposite corners."""
 
 
 class HandmadeOptions(AbstractOptions):
-    """The whole team walks to where an option wants it: each agent by any available move that brings it nearer.
+    """The whole team walks to the option's target positions. Each agent takes an available move that brings it nearer.
 
-    The longer way first: as long as both coordinates differ, one of two moves may be blocked. An agent without such a
-    move wants to terminate, be it there or behind others. The middle is the lower median in each coordinate, which
-    stays where it is while the agents gather there.
+    It moves along the longer distance first, so that it can avoid a blocked move as long as both coordinates differ. An
+    agent without such a move votes to terminate, whether it has arrived or is blocked. The middle is the lower median
+    of each coordinate, which does not change while the agents gather there.
     """
 
     options: tuple[Option, ...] = eqx.field(static=True)
     columns: tuple[int, int] = eqx.field(static=True)
-    """Which features are x and y."""
+    """The indices of the features x and y."""
     sizes: tuple[int, int] = eqx.field(static=True)
     agent_features: tuple[tuple[bool, bool], ...] = eqx.field(static=True)
-    """Which agents have an x, and a y."""
+    """Whether each agent has an x, and a y."""
     max_steps: int = eqx.field(static=True)
     epsilon: float = eqx.field(static=True)
 
     def roles(self, env: AbstractEnv) -> Bool[np.ndarray, "role agent"]:
-        """Agents with the same coordinates take the same part, on a floor of the same size."""
+        """Agents can take the roles of agents with the same coordinates. The grid must have the same size."""
         sizes = tuple(env.features[column].size for column in self.columns)
         require(sizes == self.sizes, f"options: made for a floor of {self.sizes}, the environment's is {sizes}")
         has = env.agent_features[:, np.array(self.columns)]
@@ -82,19 +82,20 @@ def towards(
 ) -> Int[Array, "option agent"]:
     """The move of each agent that brings it nearest to its goal, or "terminate" if none brings it nearer.
 
-    `has` says which coordinates each agent has; by default all have both.
+    An agent waits if an earlier one moves to the same cell. `has` says which coordinates each agent has, by default
+    both.
     """
     away = goals[:, :, None] - place[None, :, None] - MOVES
     away = away if has is None else away * has[:, None]
     distance = jnp.where(action_mask[:, : len(MOVES)], (away**2).sum(axis=-1), jnp.inf)
-    # Standing still is move 0 and the first of equals: what beats it brings the agent nearer.
+    # Standing still is move 0 and wins ties, so any other best move brings the agent nearer.
     best = jnp.argmin(distance, axis=-1)
     waits = _waits(place[None] + jnp.asarray(MOVES)[best], best != 0)
     return jnp.where(waits, 0, jnp.where(best == 0, action_mask.shape[1], best))
 
 
 def _waits(target: Float[Array, "option agent 2"], moves: Bool[Array, "option agent"]) -> Bool[Array, "option agent"]:
-    """Who lets an earlier agent go first to the cell both head for: where cells cannot be shared, neither would."""
+    """Which agents wait because an earlier agent moves to the same cell. Otherwise, they could block each other."""
     same = jnp.all(target[:, :, None] == target[:, None], axis=-1) & moves[:, :, None] & moves[:, None]
     return jnp.any(jnp.tril(same, -1), axis=-1)
 
@@ -105,7 +106,7 @@ def handmade_options(
 ) -> HandmadeOptions:
     """Options by name for an environment with coordinates x and y, whose first actions are those of `Grid`.
 
-    That is: stand still, then one step down and up along x, and along y (grid and LBF).
+    These are: stand still, x - 1, x + 1, y - 1, y + 1 (grid and LBF).
     """
     unknown = [name for name in names if name not in GOALS]
     require(not unknown, f"names: unknown {', '.join(unknown)}; there are {', '.join(GOALS)}")
@@ -122,7 +123,7 @@ def handmade_options(
 
 
 def coordinates(env: AbstractEnv) -> tuple[int, int]:
-    """Which features are x and y. Raises `ConfigError` if agents do not move on a grid."""
+    """The indices of the features x and y. Raises `ConfigError` if agents do not move on a grid."""
     found = {feature.name: index for index, feature in enumerate(env.features) if feature.kind == "coordinate"}
     require(
         "x" in found and "y" in found, f"env: {type(env).__name__} needs the coordinates x and y among its features"

@@ -52,7 +52,7 @@ RULES: dict[str, Any] = {
 
 
 def require_rules(chosen: Any, where: str = "") -> None:
-    """Raise `ConfigError` if a field of `chosen` with a rule's name has none of the rule's values."""
+    """Raise `ConfigError` if a rule in `chosen` has an unknown value."""
     for name, kind in RULES.items():
         value = getattr(chosen, name)
         require(value in get_args(kind), f"{where}{name} must be one of {', '.join(get_args(kind))}, not {value!r}")
@@ -66,47 +66,47 @@ def share(observation: Shaped[Array, "agent width"]) -> Shaped[Array, "agent all
 
 
 class MacroState(eqx.Module):
-    """The environment, what it shows, the options being executed there, and what options would do next."""
+    """The environment's state and observations, the active options, and the actions that options would take next."""
 
     inner: Any
     active: Int[Array, " agent"]
     """The option that each agent follows, -1 for none. All members of an option follow it, or none does."""
     age: Int[Array, " agent"]
-    """Steps since that began."""
+    """Steps since it began."""
     available: Bool[Array, "agent primitive"]
     observation: Shaped[Array, "agent *shape"]
-    """What the options see."""
+    """The options' input."""
     intended: Int[Array, "foreseen agent"]
-    """What every option would have its agents do here, if that is foreseen; else of none."""
+    """The action of every option for each agent, with `foresight`; otherwise empty."""
 
 
 @dataclasses.dataclass(frozen=True)
 class MacroConfig:
-    """How joint options enter a task; the fields are those of `MacroEnv`."""
+    """How joint options enter a task. The rules are those of `MacroEnv`."""
 
     keep: Keep = "none"
-    """How many members must vote for an active option so that it goes on: none, the majority, or all (paper)."""
+    """Votes of members that an active option needs to continue: none, at least half (`majority`), or all (paper)."""
     start: Start = "threshold"
-    """How many members must vote for an option so that it starts: as many as its own threshold says (all, in trained
-    sets), the majority, or all (paper)."""
+    """Votes of members that an option needs to start: its own `threshold` (all members, in trained sets), at least half
+    (`majority`), or all (paper)."""
     end: End = "each"
-    """When options that run side by side end: each when its members are done, or all `together`, when the members of
-    all of them are. Members that are done stand still until then."""
+    """When parallel options end: `each` as soon as its members want to terminate, or all `together`, when the members
+    of all of them do. Members that want to terminate stand still until then."""
     initiation: Initiation = "everywhere"
-    """Where an option can be voted for: everywhere (paper), or only where it would act."""
+    """Where agents can vote for an option: everywhere (paper), or only where it would not end at once (`acting`)."""
     observe: Observe = "own"
-    """What an agent sees: its own observation, or the team's."""
+    """What an agent observes: its own observation, or those of the whole team."""
     placing: Placing = "subteams"
-    """Who follows options of fewer agents: every sub-team that can (`subteams`), or, of options of two, the teammates
-    of an agent that signals, each in a pair with it (`calls`)."""
+    """Who follows options for fewer agents than the team has: every sub-team that can (`subteams`), or the teammates of
+    an agent that signals, each in a pair with it (`calls`, for options of two agents)."""
     num_options: int = 0
-    """How many options are used, the first of the set; 0 for all."""
+    """Number of options to use, from the beginning of the set; 0 for all."""
     option_set: str = ""
-    """An option set to use, the same for all seeds, instead of one discovered by every seed: its directory, its name
-    on the hub (`hf://owner/name`), a run that has one, or `handmade` or `wander`."""
+    """An option set for all seeds, instead of one discovered by every seed: its directory, its name on the hub
+    (`hf://owner/name`), a run that has one, or an option source such as `handmade`, `rally` or `wander`."""
     discoveries: int = 0
-    """How many of the seeds discover options, the first ones: the others share these in turn. 0 for every seed its own,
-    which takes longest, and lets intervals tell how much discoveries differ."""
+    """Number of seeds that discover options; the others reuse these in turn. With 0, every seed discovers its own,
+    which takes longest, but intervals then include the variation between discoveries."""
 
     def __post_init__(self) -> None:
         require_rules(self)
@@ -115,7 +115,7 @@ class MacroConfig:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The manifest of the option set, which has the hash of every file in it; none where it is not on the disk."""
+        """The manifest of the option set, which has the hashes of its files; empty if the set is not on the disk."""
         if not self.option_set or is_hub_name(self.option_set):
             return ()
         manifest = Path(find_option_set(self.option_set)) / MANIFEST
@@ -123,11 +123,11 @@ class MacroConfig:
 
     @property
     def pinned(self) -> "MacroConfig":
-        """The same with the commit of an option set on the hub."""
+        """The same configuration, with an option set on the hub pinned to a commit."""
         return dataclasses.replace(self, option_set=pinned(self.option_set))
 
     def around(self, env: AbstractEnv, options: AbstractOptions, *, foresight: bool = True) -> "MacroEnv":
-        """The environment with the options; `foresight` is that of `MacroEnv`, where initiation can do without."""
+        """The environment with the options. `initiation="acting"` needs foresight, and turns it on."""
         foresight |= self.initiation == "acting"
         rules = {name: getattr(self, name) for name in RULES}
         return MacroEnv(env, options, foresight=foresight, **rules)
@@ -136,17 +136,17 @@ class MacroConfig:
 class MacroEnv(AbstractWrapper[MacroState]):
     """An environment whose actions are its primitives, then one vote for each joint option.
 
-    - Vote. An agent that follows no option does a primitive or votes. An option starts once none of its members is busy
-      with another and enough of them vote for it (see `start`); from this very step on all members follow it, whatever
-      they chose. Options with different members run side by side: of those that compete for an agent, the first in the
-      order of the set starts. An agent whose option does not start stands still for that step.
-    - Execution. A member does what the option says; if that is "terminate", or not available, it stands still. With
-      the options' epsilon it does any available primitive instead. Other agents go on with primitives of their own.
-    - Interruption. While an option is active, a member's action is read as a vote: to go on, or not (see `keep`).
-    - End. An option ends where all its members want to terminate, after `max_steps`, and with the episode.
+    - Vote. An agent that follows no option takes a primitive or votes. An option starts if none of its members follows
+      another and enough of them vote for it (see `start`). From this step on, all members follow it, whatever they
+      chose. Options with disjoint members run in parallel. If options compete for an agent, the first in the order of
+      the set starts. An agent whose vote fails stands still for that step.
+    - Execution. A member takes the option's action. If that is "terminate" or unavailable, it stands still. With
+      probability epsilon, it takes a random available primitive instead. Other agents choose for themselves.
+    - Interruption. While an option is active, a member's action is a vote to continue it, or not (see `keep`).
+    - End. An option ends if all its members want to terminate, after `max_steps`, and with the episode.
 
-    Options for fewer agents than the environment has are placed on every sub-team that can follow them
-    (`cooptions.options.placed`): those for pairs are 28 options each in a team of eight.
+    By default, options for fewer agents than the environment has are placed on every sub-team that can follow them
+    (`cooptions.options.placed`). For example, an option for pairs becomes 28 options in a team of eight.
 
         task = co.MacroEnv(env, options)
         assert task.num_actions == env.num_actions + options.num_options
@@ -155,24 +155,25 @@ class MacroEnv(AbstractWrapper[MacroState]):
     env: AbstractEnv = eqx.field(static=True)
     options: AbstractOptions
     keep: Keep = eqx.field(static=True, default="none")
-    """How many members must vote for an active option so that it goes on: "none" (it is never interrupted),
-    "majority" (at least half), or "all" (any of them interrupts it: the paper's rule)."""
+    """Votes of members that an active option needs to continue: "none" (it is never interrupted), "majority" (at least
+    half), or "all" (any member interrupts it: the paper's rule)."""
     initiation: Initiation = eqx.field(static=True, default="everywhere")
-    """Where an option can be voted for: "everywhere" (paper), or "acting": not where it would end at once."""
+    """Where agents can vote for an option: "everywhere" (paper), or "acting": not where it would end at once."""
     observe: Observe = eqx.field(static=True, default="own")
-    """What an agent sees: its "own" observation, or the "team"'s, its own first (the paper's shared observations)."""
+    """What an agent observes: its "own" observation, or the "team"'s, its own first (the paper's shared
+    observations)."""
     foresight: bool = eqx.field(static=True, default=True)
-    """Whether every step asks every option what it would do, for intra-option learning (`MacroStep.consistent` and
-    `continues`). Without, only those being executed are asked: much faster where there are many, of large networks."""
+    """Whether every step evaluates all options, for intra-option learning (`MacroStep.consistent` and `continues`).
+    Otherwise only active options are evaluated, which is much faster for many options with large networks."""
     start: Start = eqx.field(static=True, default="threshold")
-    """How many members must vote for an option so that it starts: "threshold" (as each option says, which is all in
-    trained sets), "majority" (at least half), or "all" (the paper's rule)."""
+    """Votes of members that an option needs to start: "threshold" (its own, which is all members in trained sets),
+    "majority" (at least half), or "all" (the paper's rule)."""
     end: End = eqx.field(static=True, default="each")
-    """When options that run side by side end: "each" when its members are done, or all "together", when the members of
-    all of them are."""
+    """When parallel options end: "each" as soon as its members want to terminate, or all "together", when the members
+    of all of them do."""
     placing: Placing = eqx.field(static=True, default="subteams")
-    """Who follows options of fewer agents: every sub-team that can ("subteams"), or, of options of two, the teammates
-    of an agent that signals, each in a pair with it ("calls")."""
+    """Who follows options for fewer agents than the team has: every sub-team that can ("subteams"), or the teammates of
+    an agent that signals, each in a pair with it ("calls", for options of two agents)."""
 
     def __post_init__(self) -> None:
         place = calls if self.placing == "calls" else placed
@@ -246,7 +247,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
     ) -> tuple[Int[Array, " agent"], Int[Array, " agent"]]:
         """The option that each agent follows at this step, or -1, and its age so far.
 
-        An active option without enough votes is interrupted, and to its members this step is a vote like any other.
+        An active option without enough votes is interrupted. Its members' votes then count for starting options.
         """
         members = self.options.members
         votes = ballots(action, members, self.num_primitives) & self._offered(state)[:, None]
@@ -259,7 +260,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
         return self.env.agent_states(state.inner)
 
     def _state(self, inner: Any, timestep: TimeStep) -> MacroState:
-        """A state of the environment without an active option."""
+        """The state without active options."""
         mask, seen = timestep.action_mask, timestep.observation
         intended = jnp.zeros((0, self.num_agents), jnp.int32)
         if self.foresight:
@@ -270,14 +271,14 @@ class MacroEnv(AbstractWrapper[MacroState]):
     def _arrive(
         self, state: MacroState, option: Int[Array, " agent"], age: Int[Array, " agent"], last: Bool[Array, ""]
     ) -> MacroState:
-        """The state after a step under options, which may end here."""
+        """The state after a step, without the options that end here."""
         ends = ending(option, self._wanted(state, option) == self.num_primitives, self.end)
         goes_on = (option >= 0) & ~ends & (age < self.options.max_steps) & ~last
         active, age = jnp.where(goes_on, option, -1), jnp.where(goes_on, age, 0)
         return dataclasses.replace(state, active=active, age=age)
 
     def _wanted(self, state: MacroState, option: Int[Array, " agent"]) -> Int[Array, " agent"]:
-        """What the option that each agent follows wants of it; the number of primitives means "terminate"."""
+        """The action of each agent's option for it; the number of primitives means "terminate"."""
         if self.foresight:
             return state.intended[option, np.arange(self.num_agents)]
         agent_states = self.env.agent_states(state.inner)
@@ -287,19 +288,19 @@ class MacroEnv(AbstractWrapper[MacroState]):
     def _possible(
         self, wanted: Int[Array, "*option agent"], available: Bool[Array, "agent primitive"]
     ) -> Int[Array, "*option agent"]:
-        """To stand still where what is wanted is not available."""
+        """Replace unavailable actions by the no-op."""
         possible = jnp.pad(available, ((0, 0), (0, 1)), constant_values=True)[np.arange(self.num_agents), wanted]
         return jnp.where(possible, wanted, self.noop).astype(jnp.int32)
 
     def _planned(self, wanted: Int[Array, "*option agent"]) -> Int[Array, "*option agent"]:
-        """Who wants to terminate and must not yet stands still: that, too, is what the option would have it do."""
+        """Replace "terminate" by the no-op, which members execute until their option ends."""
         return jnp.where(wanted == self.num_primitives, self.noop, wanted)
 
     def _ends(self, state: MacroState) -> Bool[Array, " option"]:
         return self.options.terminates(state.intended, self.num_primitives)
 
     def _offered(self, state: MacroState) -> Bool[Array, " option"]:
-        """Which options can be voted for: those that are called for, and those that need no call."""
+        """Which options agents can vote for: those whose caller signals, and those without a caller."""
         callers = self.options.callers
         signals = jnp.append(self.env.signals(state.inner), True)
         called = signals[np.array([-1 if caller is None else caller for caller in callers], int)]
@@ -308,7 +309,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
     def _disturb(
         self, action: Int[Array, " agent"], available: Bool[Array, "agent primitive"], *, key: PRNGKeyArray
     ) -> Int[Array, " agent"]:
-        """An executing agent acts at random now and then."""
+        """With the options' epsilon, replace an agent's action by a random available primitive."""
         if self.options.epsilon == 0:
             return action
         coin_key, action_key = jax.random.split(key)
@@ -316,7 +317,7 @@ class MacroEnv(AbstractWrapper[MacroState]):
         return jnp.where(explores, uniform_action(available, key=action_key), action)
 
     def _timestep(self, state: MacroState, timestep: TimeStep, *told: Array) -> TimeStep:
-        """What a team is shown; `told` are the fields of its `MacroStep` between `age` and `choices`."""
+        """The team's time step. `told` are the fields of its `MacroStep` between `age` and `choices`."""
         observation = share(timestep.observation) if self.observe == "team" else timestep.observation
         choices = self.free_choices(state)
         most = most_at_once(self.options.members)
@@ -325,15 +326,15 @@ class MacroEnv(AbstractWrapper[MacroState]):
         return dataclasses.replace(timestep, observation=observation, action_mask=mask, macro=macro)
 
     def free_choices(self, state: MacroState) -> Bool[Array, "agent action"]:
-        """What agents may choose while no option is active: primitives, and the options they are members of."""
+        """What agents may choose while they follow no option: primitives, and votes for options they are members of."""
         votes = jnp.asarray(self.options.members).T & self._offered(state)
         return jnp.concatenate([state.available, votes], axis=1)
 
     def _action_mask(self, state: MacroState, choices: Bool[Array, "agent action"]) -> Bool[Array, "agent action"]:
-        """Choices; a member of an active option may want it to go on.
+        """The available actions: the choices, and for members of an active option the vote to continue it.
 
-        If nothing can interrupt an option, its members have no other choice, and nobody can vote for others that they
-        are members of.
+        If options cannot be interrupted, members of an active one can only vote for it. Nobody can then vote for other
+        options of these members.
         """
         busy = state.active >= 0
         going_on = busy[:, None] & (jnp.arange(self.num_actions) == self.num_primitives + state.active[:, None])

@@ -1,4 +1,4 @@
-"""Option sets: the trained policies of joint options, what they follow, and the environment they are for."""
+"""Option sets: the trained policies of joint options, with everything that is needed to execute them."""
 
 import dataclasses
 from pathlib import Path
@@ -25,7 +25,7 @@ from cooptions.plots.rollout import Rollout
 class OptionSet(AbstractOptions):
     """Trained joint options: policies that are greedy in learned values, one network per option and agent.
 
-    Made by `co.train_options`, or read by `co.load_options`.
+    Created by `co.train_options` or `co.load_options`.
 
         options = co.train_options(env, found, key=key)
         assert isinstance(options, co.OptionSet)
@@ -34,30 +34,30 @@ class OptionSet(AbstractOptions):
     """
 
     network: Network
-    """Weights lead with [option, agent]."""
+    """The weights have leading axes [option, agent], or [option] if agents share a network."""
     options: tuple[Option, ...] = eqx.field(static=True)
     config: NetworkConfig = eqx.field(static=True)
     view: View = eqx.field(static=True)
-    """What the policies see."""
+    """What the policies observe."""
     primitives: Primitives = eqx.field(static=True)
     """The actions they choose from."""
     max_steps: int = eqx.field(static=True)
     epsilon: float = eqx.field(static=True)
     fixed_last: bool = eqx.field(static=True)
-    """Whether "terminate" is worth 0 by definition; else it is the network's last output."""
+    """Whether the value of "terminate" is fixed at 0; otherwise it is the network's last output."""
     margin: float = eqx.field(static=True)
-    """By how much an action must be worth more than standing still, or than ending, to be taken."""
+    """How much the value of an action must exceed those of standing still and terminating for it to be executed."""
     still_ends: bool = eqx.field(static=True)
-    """Whether an agent that would rather stand still wants to end."""
+    """Whether an agent that prefers to stand still votes to terminate."""
 
     def first(self, num: int) -> "OptionSet":
-        """Further axes of the weights in front, such as seeds, stay in front."""
+        """The first `num` options. Other leading axes of the weights, such as seeds, are kept."""
         axis = self.network.head.weights[0].ndim - (3 if self.config.shared else 4)  # [..., option, (agent,) in, out]
         network = jax.tree.map(lambda leaf: jax.lax.slice_in_dim(leaf, 0, num, axis=axis), self.network)
         return dataclasses.replace(self, network=network, options=self.options[:num])
 
     def roles(self, env: AbstractEnv) -> Bool[np.ndarray, "role agent"]:
-        """Agents with the same features take the same part, where features, map and actions are those of the set."""
+        """Agents can take the roles of agents with the same features. The environment needs the set's features."""
         require(
             self.view.sight == "relation",
             f"options: {self.options[0].name} sees the observation of a task for {self.num_agents} agents and cannot "
@@ -71,7 +71,7 @@ class OptionSet(AbstractOptions):
         return np.array([[row == other for other in here.agent_features] for row in team.agent_features])
 
     def in_env(self, env: AbstractEnv) -> "OptionSet":
-        """Actions are found by their names."""
+        """The same options for an environment whose actions are matched by name."""
         return dataclasses.replace(self, primitives=Primitives.of(env, self.primitives.names))
 
     def actions(
@@ -91,8 +91,8 @@ class OptionSet(AbstractOptions):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, ""]:
-        """Of many agents in many environments only those that ask have theirs worked out: each copies a network of its
-        own."""
+        """The action of one option for one agent. `where_needed` skips agents without an option. Each of the others
+        copies its network."""
 
         def answer(
             networks: Network, option: Int[Array, ""], agent: Int[Array, ""], seen: Array, mask: Array
@@ -108,7 +108,7 @@ class OptionSet(AbstractOptions):
     def _greedy(
         self, network: Network, seen: Shaped[Array, "agent *seen"], action_mask: Bool[Array, "agent action"]
     ) -> Int[Array, " agent"]:
-        """What a team of networks would do."""
+        """The greedy actions of one option's networks."""
         memory, begins = jnp.zeros((1, seen.shape[0], 0)), jnp.ones((1, 1), bool)
         _, values = apply_team(network, self.config, memory, seen[None, None], begins)
         return self._choose(values[0, 0], action_mask)
@@ -116,7 +116,7 @@ class OptionSet(AbstractOptions):
     def _choose(
         self, values: Float[Array, "*agent output"], action_mask: Bool[Array, "*agent action"]
     ) -> Int[Array, "*agent"]:
-        """The best available action, or "terminate", by the outputs of networks."""
+        """The best available action, or "terminate", given the networks' outputs."""
         agents, noop = values.shape[:-1], self.primitives.noop
         mask = jnp.concatenate([self.primitives.available(action_mask), jnp.ones((*agents, 1), bool)], axis=-1)
         if self.fixed_last:
@@ -129,10 +129,10 @@ class OptionSet(AbstractOptions):
     def play(
         self, env: AbstractEnv, name: str, *, key: PRNGKeyArray | None = None, gif: Path | str | None = None
     ) -> Rollout:
-        """Follow an option by its name from a state of random play; a GIF of it where a path is given.
+        """Follow the option `name` from a state that random play reached, and write a GIF if a path is given.
 
-        Of 32 starts, the one at which the option takes its median number of steps. Where the environment has more
-        agents than the options are for, the others act at random.
+        Of 32 such starts, it chooses the one from which the option takes its median number of steps. If the environment
+        has more agents than the options are for, the others act at random.
         """
         from cooptions.options.execution import play_option
 
@@ -151,8 +151,8 @@ class OptionSet(AbstractOptions):
     ) -> None:
         """Write a directory that `co.load_options` reads, with a card that says what each option does in `env`.
 
-        `scenario` is the environment's name, if it has one, for the card. A directory that holds another set is
-        replaced with `overwrite` only.
+        `scenario` is the environment's name for the card, if it has one. A directory with another set is replaced only
+        if `overwrite` is true.
         """
         from cooptions.options.sharing.storage import publish
 
@@ -169,9 +169,9 @@ class OptionSet(AbstractOptions):
         private: bool = False,
         key: PRNGKeyArray | None = None,
     ) -> str:
-        """Upload what `save` writes to the Hugging Face Hub, as `hf://owner/name`; needs a token that may write.
+        """Upload what `save` writes to the Hugging Face Hub as `hf://owner/name`. Needs a token with write access.
 
-        Returns the name with the commit that was made: `co.load_options` of it gives just these options.
+        Returns the name at the new commit, from which `co.load_options` loads exactly these options.
         """
         from cooptions.options.sharing.storage import push_option_set
 

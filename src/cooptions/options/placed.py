@@ -1,4 +1,4 @@
-"""Options of a small team in a larger one: on every sub-team whose agents can take the parts."""
+"""Place the options of a small team on every sub-team of a larger team whose agents can take the roles."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -14,14 +14,14 @@ from cooptions.envs.base import AbstractEnv
 from cooptions.errors import require
 from cooptions.options.base import AbstractOptions, Option
 
-# Pyright takes properties that `AbstractOptions` leaves open for arguments of the classes below: hence the ignores.
+# Pyright takes the abstract attributes of `AbstractOptions` for arguments of the classes below: hence the ignores.
 
 Place = tuple[int, ...]
-"""The agents that take part, in the order of the team that the options are for."""
+"""The agents of a sub-team, in the order of the roles."""
 
 
 def placed(options: AbstractOptions, env: AbstractEnv) -> AbstractOptions:
-    """The options for an environment's agents: as they are if they are for so many, else on every fitting sub-team."""
+    """The options for an environment's agents: unchanged if they are for as many, else on every fitting sub-team."""
     if isinstance(options, JoinedOptions):
         return JoinedOptions(tuple(placed(part, env) for part in options.parts))  # pyright: ignore[reportCallIssue]
     if options.num_agents == env.num_agents:
@@ -41,8 +41,8 @@ def placed(options: AbstractOptions, env: AbstractEnv) -> AbstractOptions:
 
 
 def placements(fits: Bool[np.ndarray, "role agent"]) -> Iterator[Place]:
-    """Every choice of different agents for all roles. Agents that can take the same roles do so in their order, once:
-    of a pair that is alike there is one placement, not two."""
+    """Every assignment of different agents to all roles. Roles that fit the same agents are assigned in ascending order
+    of agents, so that two agents that are alike have one placement, not two."""
 
     def extend(place: Place) -> Iterator[Place]:
         role = len(place)
@@ -58,16 +58,16 @@ def placements(fits: Bool[np.ndarray, "role agent"]) -> Iterator[Place]:
 
 
 class PlacedOptions(AbstractOptions):
-    """The options of a team, once for every sub-team of a larger team that can follow them.
+    """The options of a team, repeated for every sub-team of a larger team that can follow them.
 
-    Those of one kind come one after another, in the order of their places; their names say their members, counted from
+    Options of one kind are consecutive, in the order of their places. Their names contain their members, counted from
     1: `+e1 of 1,3`.
     """
 
     team: AbstractOptions
     places: tuple[Place, ...] = eqx.field(static=True)
     team_size: int = eqx.field(static=True)
-    """Agents of the larger team."""
+    """The number of agents of the larger team."""
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -90,7 +90,7 @@ class PlacedOptions(AbstractOptions):
         return tuple(None if role is None else place[role] for role in self.team.callers for place in self.places)
 
     def first(self, num: int) -> "PlacedOptions":
-        """The first options, of which each must be there on all its places."""
+        """A set of the first `num` options, which must include each option at all of its places."""
         kinds, rest = divmod(num, len(self.places))
         require(rest == 0, f"options: the first {num} are no multiple of {len(self.places)} places")
         return dataclasses.replace(self, team=self.team.first(kinds))
@@ -103,7 +103,7 @@ class PlacedOptions(AbstractOptions):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, ""]:
-        """The members' states alone are looked at, and the network of one role asked."""
+        """The action of one option for one agent, from the members' states only, with the network of one role."""
         kind, place = option // len(self.places), option % len(self.places)
         members = jnp.array(self.places)[place]
         role = jnp.argmax(members == agent)
@@ -116,7 +116,7 @@ class PlacedOptions(AbstractOptions):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, "option agent"]:
-        """Of every placed option: many times as costly as `actions_of`. Agents that are no members do action 0."""
+        """The actions of all placed options. Many times as expensive as `actions_of`. Other agents take action 0."""
 
         def at_place(members: Int[Array, " role"]) -> Int[Array, "kind agent"]:
             told = self.team.actions(agent_states[members], observation[members], action_mask[members])
@@ -127,7 +127,7 @@ class PlacedOptions(AbstractOptions):
 
 
 class JoinedOptions(AbstractOptions):
-    """The options of several sets one after another, such as those of pairs and those of the whole team."""
+    """The options of several sets in one, such as those of pairs and those of the whole team."""
 
     parts: tuple[AbstractOptions, ...]
 
@@ -165,7 +165,7 @@ class JoinedOptions(AbstractOptions):
         return tuple(caller for part in self.parts for caller in part.callers)
 
     def first(self, num: int) -> "JoinedOptions":
-        """The first options: whole parts, and the first of the next."""
+        """A set of the first `num` options: whole parts, then the first options of the next part."""
         kept: list[AbstractOptions] = []
         for part in self.parts:
             if num > 0:
@@ -181,7 +181,7 @@ class JoinedOptions(AbstractOptions):
         observation: Shaped[Array, "agent *shape"],
         action_mask: Bool[Array, "agent action"],
     ) -> Int[Array, ""]:
-        """The part that the option is of is asked."""
+        """The action of one option for one agent, from the part that contains the option."""
         action, begin = jnp.int32(0), 0
         for part in self.parts:
             is_asked = (option >= begin) & (option < begin + part.num_options)
@@ -200,7 +200,7 @@ class JoinedOptions(AbstractOptions):
 
 
 def join(*sets: AbstractOptions) -> JoinedOptions:
-    """One set of the options of several, for `MacroEnv`, which places those of small teams.
+    """Join several sets into one for `MacroEnv`, which places the options of small teams.
 
     task = co.MacroEnv(env, join(options_of_pairs, options_of_the_team))
     """
@@ -209,7 +209,7 @@ def join(*sets: AbstractOptions) -> JoinedOptions:
 
 @lru_cache
 def _described(options: tuple[Option, ...], places: tuple[Place, ...], team_size: int) -> tuple[Option, ...]:
-    """The placed options, each place of the first one first."""
+    """The placed options: first all places of the first option."""
 
     def at(option: Option, place: Place) -> Option:
         taking_part = [agent for agent, is_member in zip(place, option.members, strict=True) if is_member]

@@ -12,14 +12,14 @@ from cooptions.options.handmade import coordinates, towards
 
 
 class RallyOptions(AbstractOptions):
-    """One option for each agent: its teammates walk to it, while it goes on choosing for itself.
+    """One option for each agent, the caller: its teammates walk to it, while it chooses for itself.
 
     An option can start only while its caller signals. It ends when no teammate can come nearer.
     """
 
     options: tuple[Option, ...] = eqx.field(static=True)
     columns: tuple[int, int] = eqx.field(static=True)
-    """Which features are x and y."""
+    """The indices of the features x and y."""
     max_steps: int = eqx.field(static=True)
     epsilon: float = eqx.field(static=True)
 

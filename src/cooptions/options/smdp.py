@@ -1,4 +1,4 @@
-"""Joint options as decisions that last: one step of learning for all the steps of an option."""
+"""Joint options as temporally extended actions (SMDP): one time step for all the steps of an option."""
 
 import dataclasses
 
@@ -14,12 +14,12 @@ from cooptions.types import MacroStep, TimeStep
 
 
 class SmdpEnv(AbstractWrapper[MacroState]):
-    """A MacroEnv in which a step lasts until the chosen option ends: one decision, k steps.
+    """A `MacroEnv` in which one step lasts until the chosen option ends (k steps).
 
-    The reward is the sum of gamma^j r_j. A learner multiplies what follows by its own gamma once a step, so `discount`
-    is gamma^(k-1) times the environment's, and their product gamma^k. In the `MacroStep`, `action` is the option that
-    was executed (the primitive or the failed vote, where there was none) and `age` is k; what happened within an
-    option is not shown, so none is `consistent`.
+    The reward is the sum of gamma^j r_j. Learners multiply the value of the next state by their own gamma once per
+    step. `discount` is therefore gamma^(k-1) times the environment's, and their product is gamma^k. In the `MacroStep`,
+    `action` is the vote for the executed option (without one, the primitive or the failed vote), and `age` is k. No
+    option is `consistent`, because the steps within an option are hidden.
     """
 
     env: MacroEnv
@@ -53,7 +53,7 @@ class SmdpEnv(AbstractWrapper[MacroState]):
         return state
 
     def _join(self, so_far: TimeStep, timestep: TimeStep) -> TimeStep:
-        """One time step for both: a step that came after others is worth less."""
+        """Join two consecutive time steps into one, with the later rewards discounted."""
         weight = self.gamma * so_far.discount
         return dataclasses.replace(
             timestep,

@@ -1,4 +1,4 @@
-"""The task an option is trained on: climb an eigenfunction of the team's relations, and end when nothing is left."""
+"""The task on which an option is trained: climb an eigenfunction, and terminate when little is left to gain."""
 
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from cooptions.types import TimeStep, restart
 
 
 class TaskState(eqx.Module):
-    """The environment, the eigenfunction's value there, the option's age, and what it has gained."""
+    """The environment's state, the eigenfunction's value there, the option's age, and its return so far."""
 
     inner: Any
     value: Float[Array, ""]
@@ -28,14 +28,14 @@ class TaskState(eqx.Module):
 class OptionTask(AbstractWrapper[TaskState]):
     """An environment with one more action, "terminate", and the reward e(s') - e(s) (paper, Section 2.2).
 
-    e is a weighted sum of eigenfunctions: plus or minus one of them for an eigenoption. A step may cost something, and
-    each agent that does not stand still. The episode ends when all agents choose to terminate; one that does so alone
-    stands still. A time limit of the environment ends nothing here. Agents see what the option set's `View` shows.
+    e is a weighted sum of eigenfunctions: plus or minus one of them for an eigenoption. A step may have a cost, and a
+    further one for each agent that does not stand still. The episode ends when all agents choose to terminate. An agent
+    that does so alone stands still. Time limits of the environment are ignored. Agents observe what `View` returns.
     """
 
     env: AbstractEnv = eqx.field(static=True)
     view: View = eqx.field(static=True)
-    """What the agents see."""
+    """The agents' observation."""
     step_cost: float = eqx.field(static=True)
     effort: float = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
@@ -43,11 +43,11 @@ class OptionTask(AbstractWrapper[TaskState]):
     """The eigenfunctions at a joint state."""
     weights: Float[Array, "*seed_option k"]
     pace: Float[Array, "*seed_option"]
-    """What one unit of cost is: how much an agent's move typically changes e, or 1."""
+    """The unit of costs: the typical change of e by one agent's move, or 1."""
     starts: Runners
-    """Where to start: states of the environment and their time steps."""
+    """The start states of the environment, with their time steps."""
     start_values: Float[Array, "*seed start k"]
-    """The eigenfunctions there."""
+    """The eigenfunctions at the start states."""
 
     @property
     def num_actions(self) -> int:
@@ -66,7 +66,7 @@ class OptionTask(AbstractWrapper[TaskState]):
         return "gain", "length"
 
     def value(self, inner: Any) -> Float[Array, ""]:
-        """The eigenfunction at a state of the environment."""
+        """The value of e at a state of the environment."""
         return self.weights @ self.evaluate(self.env.agent_states(inner))
 
     def reset(self, key: PRNGKeyArray) -> tuple[TaskState, TimeStep]:
@@ -102,9 +102,9 @@ class OptionTask(AbstractWrapper[TaskState]):
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def collect_starts(env: AbstractEnv, num: int, max_steps: int, *, key: PRNGKeyArray) -> Runners:
-    """Where random play stands after up to `max_steps` steps.
+    """The states that random play reaches after up to `max_steps` steps.
 
-    Many environments always begin in the same state; an option has to work from anywhere.
+    Options must work from any state, but many environments always begin in the same one.
     """
     start_key, length_key, walk_key = jax.random.split(key, 3)
     lengths = jax.random.randint(length_key, (num,), 0, max_steps + 1)
@@ -118,6 +118,6 @@ def collect_starts(env: AbstractEnv, num: int, max_steps: int, *, key: PRNGKeyAr
 
 
 def random_advance(env: AbstractEnv, runners: Runners, *, key: PRNGKeyArray) -> tuple[Runners, Runners]:
-    """One step of random play: where it led, and where to go on from."""
+    """One step of random play: its outcome, and the states from which to continue (see `advance`)."""
     policy_key, step_key = jax.random.split(key)
     return advance(env, runners, uniform_action(runners.timestep.action_mask, key=policy_key), key=step_key)

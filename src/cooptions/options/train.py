@@ -1,4 +1,4 @@
-"""Training all options of a set at once: an independent Q-learner for each eigenfunction and sign."""
+"""Train all options of a set in parallel: an independent Q-learner for each eigenfunction and sign."""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,7 +32,7 @@ from cooptions.training.progress import Progress
 
 @dataclass(frozen=True)
 class OptionsConfig:
-    """How options are trained. The defaults are what we measured to work.
+    """How options are trained. The defaults come from our measurements.
 
     `learner` holds the settings of Q-learning, among them the number of steps.
 
@@ -43,30 +43,30 @@ class OptionsConfig:
         default_factory=lambda: QConfig(discount=0.9, fixed_last=True, batch=256, capacity=20_000, anneal=True)
     )
     sight: Sight = "relation"
-    """What option policies see: `relation`, the agents' states from each agent's place and nothing of the task, so that
-    they fit every task with the same agents, map and moves; or `observation`, what the task shows."""
+    """What option policies observe. `relation`: the agents' states relative to each agent, so that the policies fit
+    every task with the same agents, map and moves. `observation`: the task's observation."""
     scale: Literal["gain", "variance"] = "gain"
-    """What one unit of reward is: all there is to gain from a typical start, or a standard deviation of e."""
+    """Unit of reward: the gain available from an average start (`gain`), or a standard deviation of e (`variance`)."""
     step_cost: float = 0.125
-    """Taken off the reward of every step, so that an option ends when little is left to gain."""
+    """Cost per step, so that an option ends when little is left to gain."""
     effort: float = 0.015
-    """Taken off for each agent that does not stand still, so that nobody wanders in vain."""
+    """Cost per step for each agent that does not stand still, so that agents avoid useless moves."""
     cost_unit: Literal["move", "reward"] = "move"
-    """What one unit of these costs is: what one agent's move typically changes, or one unit of reward."""
+    """Unit of these costs: the typical change of e by one agent's move (`move`), or one unit of reward (`reward`)."""
     margin: float = 0.005
-    """By how much an action must be worth more than standing still, or than ending, to be taken when the option is
-    executed: less than a move that helps is worth, and more than the network's errors."""
+    """How much the value of an action must exceed those of standing still and terminating for it to be executed. The
+    default is less than the value of a useful move, and more than the network's errors."""
     still_ends: bool = True
-    """Whether an agent that would rather stand still wants to end. To end alone is to stand still, so that it gives up
-    nothing; and one that cannot see that nothing is left to gain does not hold up those who can."""
+    """Whether an agent that prefers to stand still votes to terminate. It loses nothing, because terminating alone is
+    standing still. An agent that cannot see that nothing is left to gain then does not hold up the others."""
     max_steps: int = 50
-    """Steps after which an option ends in any case."""
+    """Maximum length of an option in steps."""
     epsilon: float = 0.05
-    """How often an executing agent acts at random."""
+    """Probability of a random action of a member while an option is executed."""
     num_starts: int = 4096
-    """States to start from, found by random play."""
+    """Number of start states, which random play reaches."""
     start_steps: int = 100
-    """How long that play lasts at most."""
+    """Maximum length of that random play in steps."""
 
     def __post_init__(self) -> None:
         for name, least in (("max_steps", 1), ("num_starts", 1), ("start_steps", 0)):
@@ -97,26 +97,26 @@ PAPER = OptionsConfig(
     margin=0.0,
     still_ends=False,
 )
-"""The paper's table for Level-Based Foraging, and a step cost, which the table does not have. Without one, options
-never end; with 0.1 standard deviations of e they do: docs/findings/paper-options.md."""
+"""The paper's table for Level-Based Foraging, plus a step cost of 0.1 standard deviations of e. The table has no step
+cost, without which options never end: docs/findings/paper-options.md."""
 PAPER_FOR_PICTURES = replace(PAPER, sight="observation", learner=replace(_PICTURES, double=False))
-"""The paper's table for Overcooked, whose networks have convolutions."""
+"""The paper's table for Overcooked, whose networks have convolutions, plus the same step cost."""
 
 RECIPES: dict[str, tuple[OptionsConfig, OptionsConfig]] = {
     "ours": (OURS, OURS_FOR_PICTURES),
     "paper": (PAPER, PAPER_FOR_PICTURES),
 }
-"""Ways to train options, for environments that show vectors and for those that show pictures."""
+"""Configurations by name, for environments with vector observations and for those with pictures."""
 
 
 def recipe(name: str, env: AbstractEnv) -> OptionsConfig:
-    """A way to train options, fit for what the environment shows."""
+    """The configuration of this name for the environment's kind of observation."""
     return RECIPES[name][env.shows_pictures]
 
 
 @dataclass(frozen=True)
 class OptionTraining:
-    """The stage: every option's learner, side by side. Its data is a task with the weights of all options."""
+    """The training stage: the learners of all options in parallel. Its data is a task with the weights of all."""
 
     learner: QLearner
 
@@ -132,7 +132,7 @@ class OptionTraining:
 
 
 def _own(task: OptionTask) -> tuple[Array, Array]:
-    """What each option has of its own in a task that all share otherwise."""
+    """The arrays of a task that differ between options."""
     return task.weights, task.pace
 
 
@@ -142,7 +142,7 @@ def _with(task: OptionTask, own: tuple[Array, Array]) -> OptionTask:
 
 
 def eigenoptions(num_agents: int, num_eigenfunctions: int) -> tuple[Option, ...]:
-    """Each eigenfunction upwards and downwards, by the whole team."""
+    """Two options of the whole team for each eigenfunction: upwards and downwards."""
     return tuple(
         Option(f"{'+' if sign > 0 else '-'}e{k}", (True,) * num_agents, num_agents, k, sign)
         for k in range(1, num_eigenfunctions + 1)
@@ -151,29 +151,29 @@ def eigenoptions(num_agents: int, num_eigenfunctions: int) -> tuple[Option, ...]
 
 
 def option_weights(options: tuple[Option, ...], num_eigenfunctions: int) -> Float[Array, "option k"]:
-    """What each option climbs, as weights of the eigenfunctions."""
+    """The function that each option climbs, as weights of the eigenfunctions."""
     one_hot = np.eye(num_eigenfunctions, dtype=np.float32)
     return jnp.stack([option.sign * one_hot[option.eigenfunction - 1] for option in options])
 
 
 def available_gain(start_values: Float[Array, "start k"], weights: Float[Array, "option k"]) -> Float[Array, " option"]:
-    """How far above its mean the function that an option climbs rises, over the states where options start."""
+    """The maximum minus the mean, over start states, of the function that each option climbs."""
     values = start_values @ weights.T
     gain = values.max(axis=0) - values.mean(axis=0)
-    return jnp.where(gain > 1e-6, gain, 1.0)  # there is nothing to gain where agents never differ
+    return jnp.where(gain > 1e-6, gain, 1.0)  # the gain is 0 if agents never differ
 
 
 def pace(
     changes: Float[Array, "start k"], weights: Float[Array, "option k"], num_agents: int
 ) -> Float[Array, " option"]:
-    """How much one agent's move changes the function that an option climbs: root mean square, over random play."""
+    """The root-mean-square change, over random play, of the function that each option climbs by one agent's move."""
     return jnp.sqrt(jnp.square(changes @ weights.T).mean(axis=0) / num_agents)
 
 
 def option_tasks(
     env: AbstractEnv, found: Discovered, config: OptionsConfig, options: tuple[Option, ...], keys: Key[Array, " seed"]
 ) -> OptionTask:
-    """The tasks of all options of what discovery has found, with seeds in front."""
+    """The tasks of all options for the discovered eigenfunctions, with a leading seed axis."""
     return tasks_on(env, config, _evaluators(found), option_weights(options, found.num_eigenfunctions), keys)
 
 
@@ -184,7 +184,7 @@ def tasks_on(
     weights: Float[Array, "option k"],
     keys: Key[Array, " seed"],
 ) -> OptionTask:
-    """Tasks that climb weighted sums of any functions of agents' states, with seeds in front."""
+    """Tasks that climb weighted sums of any functions of the agents' states, with a leading seed axis."""
     starts = _starts(env, config.num_starts, config.start_steps, keys)
 
     def values(state: Any) -> Float[Array, "seed start k"]:
@@ -213,13 +213,13 @@ def tasks_on(
 
 @jax.jit
 def _evaluators(found: Discovered) -> Evaluator:
-    """What every seed found, as a function of many joint states."""
+    """The eigenfunctions of every seed as functions of a joint state."""
     return jax.vmap(Discovered.evaluator)(found)
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
 def _starts(env: AbstractEnv, num: int, max_steps: int, keys: Key[Array, " seed"]) -> Runners:
-    """Where every seed's options start."""
+    """The start states of every seed's options."""
     return jax.lax.map(lambda key: collect_starts(env, num, max_steps, key=key), keys)
 
 
@@ -240,7 +240,7 @@ def _values(evaluate: Evaluator, joint: Shaped[Array, "seed state agent feature"
 
 
 def values_at(evaluate: Evaluator, joint: Shaped[Array, "state agent feature"]) -> Float[Array, "state k"]:
-    """Every eigenfunction at many joint states."""
+    """The values of all eigenfunctions at many joint states."""
     return jax.lax.map(evaluate, joint, batch_size=BLOCK)
 
 
@@ -252,7 +252,7 @@ def train_option_networks(
     directory: Path | None = None,
     progress: Progress | None = None,
 ) -> Network:
-    """The policies of all options, with [seed, option, agent] in front."""
+    """Train the policies of all options. Their weights have leading axes [seed, option, agent]."""
     stage = OptionTraining(QLearner(config.learner))
     require_fits(stage, tasks, keys, "options", shrink=_shrink(config), progress=progress)
     trained = train(
@@ -271,7 +271,7 @@ def train_option_networks(
 def require_options_fit(
     env: AbstractEnv, found: Discovered, config: OptionsConfig, options: tuple[Option, ...], keys: Key[Array, " seed"]
 ) -> None:
-    """Refuse options that cannot be trained here. What was found may be shapes alone: nothing is made."""
+    """Raise `ConfigError` if training these options needs too much memory. `found` may consist of shapes only."""
 
     def make(found: Discovered, keys: Key[Array, " seed"]) -> OptionTask:
         return option_tasks(env, found, config, options, keys)
@@ -288,7 +288,7 @@ def _shrink(config: OptionsConfig) -> str:
 
 
 def option_set(config: OptionsConfig, network: Network, options: tuple[Option, ...], env: AbstractEnv) -> OptionSet:
-    """Trained policies as options; further axes of the weights in front, such as seeds, stay in front."""
+    """Trained policies as an option set. Other leading axes of the weights, such as seeds, are kept."""
     return OptionSet(
         view=View.of(env, config.sight),
         primitives=Primitives.of(env),
@@ -304,7 +304,7 @@ def option_set(config: OptionsConfig, network: Network, options: tuple[Option, .
 
 
 def diverged(options: OptionSet) -> tuple[str, ...]:
-    """The options whose training ended in weights that are not finite."""
+    """The names of options whose weights are not finite."""
     leaves = [np.asarray(leaf).reshape(options.num_options, -1) for leaf in jax.tree.leaves(options.network)]
     finite = np.all([np.isfinite(leaf).all(axis=1) for leaf in leaves], axis=0)
     return tuple(option.name for option, good in zip(options.options, finite, strict=True) if not good)
@@ -321,8 +321,8 @@ def train_options(
 ) -> OptionSet:
     """Train a joint option for each eigenfunction, upwards (`+e1`) and downwards (`-e1`).
 
-    With a `directory`, training goes on from its last checkpoint there. Where `found` is of some of the agents, so are
-    the options: they are trained in `SubteamEnv`.
+    With a `directory`, training resumes from its last checkpoint there. If `found` is for some of the agents only, so
+    are the options, which are then trained in `SubteamEnv`.
 
         options = co.train_options(env, found, key=key)
         options.play(env, "+e1", key=key)

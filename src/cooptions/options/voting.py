@@ -1,8 +1,7 @@
-"""The rules by which joint options start, go on and end, as pure functions of one environment's agents.
+"""The rules by which joint options start, continue and end, as pure functions for one environment.
 
-Several options may run at once, as long as no agent is a member of two of them. What runs is an array over agents: the
-option that each of them follows, or -1. All members of a running option follow it, so that members know each other by
-having the same entry.
+Several options can run in parallel if no agent is a member of two of them. The running options are an array over
+agents: the option that each agent follows, or -1. All members of a running option have the same entry.
 """
 
 from typing import Literal
@@ -21,7 +20,7 @@ End = Literal["each", "together"]
 def ballots(
     action: Int[Array, " agent"], members: Bool[np.ndarray, "option agent"], num_primitives: int
 ) -> Bool[Array, "option agent"]:
-    """Who votes for which option: only the votes of members count."""
+    """Who votes for which option. Only the votes of members count."""
     option = np.arange(members.shape[0])[:, None]
     return members & (action[None] == num_primitives + option)
 
@@ -29,13 +28,13 @@ def ballots(
 def votes_to_start(
     members: Bool[np.ndarray, "option agent"], thresholds: Int[np.ndarray, " option"], start: Start
 ) -> Int[np.ndarray, " option"]:
-    """How many members must vote for an option so that it starts: its own threshold, at least half, or all."""
+    """The votes of members that an option needs to start: its own threshold, at least half, or all."""
     num = members.sum(axis=1)
     return {"threshold": thresholds, "majority": (num + 1) // 2, "all": num}[start]
 
 
 def votes_to_go_on(members: Bool[np.ndarray, "option agent"], keep: Keep) -> Int[np.ndarray, " option"]:
-    """How many members must want an active option to go on: none, at least half, or all (the paper's rule)."""
+    """The votes of members that an active option needs to continue: none, at least half, or all (the paper's rule)."""
     num = members.sum(axis=1)
     return {"none": 0 * num, "majority": (num + 1) // 2, "all": num}[keep]
 
@@ -43,7 +42,7 @@ def votes_to_go_on(members: Bool[np.ndarray, "option agent"], keep: Keep) -> Int
 def going_on(
     active: Int[Array, " agent"], votes: Bool[Array, "option agent"], to_go_on: Int[np.ndarray, " option"]
 ) -> Bool[Array, " agent"]:
-    """Who follows an option that goes on, because enough of its members want it to."""
+    """Which agents follow an option that has enough votes to continue."""
     return (active >= 0) & (votes.sum(axis=1) >= to_go_on)[active]
 
 
@@ -55,23 +54,23 @@ def elect(
 ) -> Int[Array, " agent"]:
     """The option that each agent begins to follow, or -1.
 
-    Those with enough votes whose members are all free start, in the order of the set: the first, then the next whose
-    members are still free, and so on. Members follow it even if they voted otherwise.
+    Options with enough votes start in the order of the set if all their members are still free. Members follow an
+    option even if they voted otherwise.
     """
     enough = votes.sum(axis=1) >= to_start
     return first_fitting(jnp.where(enough, 0.0, -jnp.inf), members, free, rounds=most_at_once(members))
 
 
 def everyone(following: Int[Array, " agent"], agrees: Bool[Array, " agent"]) -> Bool[Array, " agent"]:
-    """Whose whole sub-team agrees, a sub-team being the agents that follow the same option."""
+    """Which agents' whole sub-team agrees. A sub-team is the agents that follow the same option."""
     same = following[:, None] == following[None]
     return jnp.all(agrees[None] | ~same, axis=1)
 
 
 def ending(following: Int[Array, " agent"], agrees: Bool[Array, " agent"], end: End) -> Bool[Array, " agent"]:
-    """Whose option ends: where all its members agree (`each`), or where the members of all options that run do.
+    """Which agents' option ends: if all its members agree (`each`), or if the members of all options do (`together`).
 
-    With `together`, members of an option that is done stand still until the others are done, too.
+    With `together`, the members of a finished option stand still until all options are finished.
     """
     return everyone(following if end == "each" else jnp.minimum(following, 0), agrees)
 
@@ -79,5 +78,5 @@ def ending(following: Int[Array, " agent"], agrees: Bool[Array, " agent"], end: 
 def consistent(
     executed: Int[Array, " agent"], planned: Int[Array, "option agent"], members: Bool[np.ndarray, "option agent"]
 ) -> Bool[Array, " option"]:
-    """Which options would have had every member do what it did."""
+    """Which options would have chosen the executed action for every member."""
     return jnp.all((planned == executed[None]) | ~members, axis=1)

@@ -1,4 +1,4 @@
-"""Options that lead nowhere: what trained ones are compared with, and a control for what they do to learning."""
+"""Random options: a baseline for the reports of options, and a control for their effect on learning."""
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -9,7 +9,7 @@ from cooptions.options.base import OPTION_SOURCES, AbstractOptions, Option
 
 
 class RandomPlay(AbstractOptions):
-    """Options that do anything until time is up."""
+    """Options that take random actions for `max_steps` steps."""
 
     options: tuple[Option, ...] = eqx.field(static=True)
     max_steps: int = eqx.field(static=True)
@@ -26,9 +26,9 @@ class RandomPlay(AbstractOptions):
 
 @OPTION_SOURCES.register("wander")
 def wandering_options(env: AbstractEnv, *, max_steps: int = 10) -> RandomPlay:
-    """The control: one option, by which the team leaves its policy together and goes nowhere in particular.
+    """The control: one option, with which the whole team acts at random.
 
-    With 10 steps it leads a team for as large a share of training as discovered options do (docs/findings/meeting.md).
+    With 10 steps, teams follow it in as large a share of steps as discovered options (docs/findings/meeting.md).
     """
     wander = Option("wander", (True,) * env.num_agents, env.num_agents)
     return RandomPlay(options=(wander,), max_steps=max_steps)

@@ -41,7 +41,7 @@ def where_needed(
 
     @answers.def_vmap
     def answers_batch(size: int, batched: Any, shared: Any, needed: Array, each: tuple[Any, ...]) -> tuple[Array, bool]:
-        """Batches of batches are one long batch, such as the agents of many environments."""
+        """Merge two batch axes into one, for example those of environments and agents."""
         if any(jax.tree.leaves(batched[0])):
             axes = jax.tree.map(lambda has_axis: 0 if has_axis else None, tuple(batched))
             return jax.vmap(answers.fun, axes, axis_size=size)(shared, needed, each), True
@@ -54,7 +54,7 @@ def where_needed(
 
 
 def _with_axis(size: int, batched: Any, tree: Any) -> Any:
-    """Arrays with the axis of a batch in front, also those that are the same for all of it."""
+    """Arrays with a leading batch axis. Arrays without one are broadcast."""
     return jax.tree.map(
         lambda leaf, has_axis: leaf if has_axis else jnp.broadcast_to(leaf, (size, *leaf.shape)), tree, tuple(batched)
     )

@@ -129,7 +129,7 @@ task = co.MacroEnv(env, options)  # actions: the {env.num_actions} of the enviro
 def import_env(env: AbstractEnv, scenario: str) -> str:
     """The lines of Python that import cooptions and make an environment."""
     if isinstance(env, SubteamEnv):
-        return import_env(env.env, scenario)  # a set of fewer agents finds its place in it
+        return import_env(env.env, scenario)  # loading finds the sub-team in it
     if scenario:
         return f"""import cooptions as co
 

@@ -29,7 +29,7 @@ LARGEST_TOTAL = 1 << 28
 """The maximum total size of the files in bytes. Hashing that takes well under a second."""
 MOST_ENTRIES = 2000
 DEEPEST = 16
-"""Levels of lists and objects in a JSON file."""
+"""The maximum number of nested levels of lists and objects in a JSON file."""
 
 Place = Path | str
 """The location of a folder: a path, or a name on the hub."""
