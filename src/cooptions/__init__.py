@@ -117,7 +117,7 @@ def __dir__() -> list[str]:
 
 
 def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version  # late: it takes longer than all the rest
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
 
     try:
         return version("cooptions")

@@ -30,13 +30,13 @@ PARTIAL = ".partial"
 
 LONGEST_TEXT = 1000
 DEEPEST = 64
-"""Levels of lists and objects in a JSON file."""
+"""The maximum depth of lists and objects in a JSON file."""
 LARGEST_EXACT = 2**53
 """Every integer up to this one can be represented exactly as a float."""
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What a disk answers that has no room."""
+"""The errors of a full disk."""
 
 CACHE = "COOPTIONS_CACHE"
 """The environment variable with the path of the cache, or `off`."""
@@ -84,7 +84,7 @@ def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
 
 
 def _refuse_device(path: Path) -> None:
-    """What moves a file to the place of a device, such as `/dev/null`, takes it from the whole machine."""
+    """Raise `OSError` for a device such as `/dev/null`, which a move to its path would remove for everyone."""
     with contextlib.suppress(FileNotFoundError):
         mode = path.stat().st_mode
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):

@@ -1,4 +1,4 @@
-"""The records that every part of the library speaks: a time step, and a feature of an agent's state."""
+"""The records that all parts of the library share: a time step, and a feature of an agent's state."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,35 +12,35 @@ from cooptions.errors import require
 
 
 class MacroStep(eqx.Module):
-    """What a learner over joint options is told besides: what was done, and what each option would make of it.
+    """Additional information for a learner over joint options: what was done, and how every option relates to it.
 
-    Several options may run at once, with different members: `active`, `age` and `option` say of each agent which one it
-    follows. `action` is what an agent has to learn from: the primitive it executed, be it by its own choice or by an
-    option's, or its vote where that failed. An option is `consistent` where all its members did just what it would have
-    had them do, and `continues` where it would go on from here. `choices` are the actions of an agent that is free to
-    choose: an active option narrows the time step's `action_mask`, but a state is worth its best choice all the same.
+    Several options can run at once, with different members: `active`, `age` and `option` are given per agent. `action`
+    is what an agent learns from: the primitive action that it executed, chosen by itself or by an option, or its vote
+    if the vote failed. An option is `consistent` if all its members did exactly what it would have chosen, and
+    `continues` if it would go on from here. `choices` are the actions of an agent that is free to choose. An active
+    option narrows the time step's `action_mask`, but the value of a state is still that of its best choice.
     """
 
     active: Int[Array, " agent"]
     """The option that each agent is executing and that goes on from here; -1 for none."""
     age: Int[Array, " agent"]
-    """Steps since it began."""
+    """The number of steps since it began."""
     option: Int[Array, " agent"]
-    """The option that led each agent in this step, be it its last or not; -1 for none."""
+    """The option that each agent followed in this step, even if it ended with it; -1 for none."""
     action: Int[Array, " agent"]
     consistent: Bool[Array, " option"]
     continues: Bool[Array, " option"]
     choices: Bool[Array, "agent action"]
     most_at_once: int = eqx.field(static=True, default=1)
-    """How many options can run at once."""
+    """The maximum number of options that can run at once."""
 
 
 class TimeStep(eqx.Module):
-    """What a team is given after each step. Agents are on the leading axis.
+    """The data that a team receives after each step. Agents are on the leading axis.
 
-    `discount` is 0 where the task ended and 1 elsewhere, so a time limit keeps it at 1; `last` marks the
-    final step of an episode for either reason. `score` counts from the episode's start: at `last` it is the
-    episode's result. `shaped_reward` is a hint for learning that no score counts.
+    `discount` is 0 where the task ended and 1 elsewhere, so it stays 1 at a time limit. `last` marks the final step of
+    an episode in either case. `score` covers the episode so far: at `last`, it is the episode's result. `shaped_reward`
+    is a hint for learning that is part of no score.
     """
 
     observation: Shaped[Array, "agent ..."]
@@ -51,7 +51,7 @@ class TimeStep(eqx.Module):
     score: Float[Array, " score"]
     shaped_reward: Float[Array, ""] = eqx.field(default_factory=lambda: jnp.float32(0.0))
     macro: MacroStep | None = None
-    """Only where some actions are joint options (`cooptions.options.macro`)."""
+    """None unless some actions are joint options (`cooptions.options.macro`)."""
 
 
 def restart(observation: jax.Array, action_mask: jax.Array, num_scores: int) -> TimeStep:
@@ -70,8 +70,8 @@ def restart(observation: jax.Array, action_mask: jax.Array, num_scores: int) -> 
 class Feature:
     """One component of a single-agent state.
 
-    A `coordinate` takes the values 0 .. size - 1 and neighbours mean something; a `categorical` takes the
-    same values without an order; a `continuous` one lies between `low` and `high`.
+    A `coordinate` takes the ordered values 0 .. size - 1. A `categorical` feature takes the same values without an
+    order. A `continuous` one lies between `low` and `high`.
     """
 
     name: str

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MOST_EPISODES = 1_000_000
 LARGEST_KEY = 2**15
-"""The largest that leaves room for any seed of a run."""
+"""The largest random key. Key k adds 2**16 * k to the run's seeds, which have 32 bits."""
 
 
 @dataclass(frozen=True)

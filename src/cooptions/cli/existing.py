@@ -14,7 +14,7 @@ from cooptions.runs.run import Run
 from cooptions.training.progress import Progress
 
 OTHERS = {storage.DESCRIPTION: "an option set", team_storage.DESCRIPTION: "a learned team"}
-"""What else is kept in directories, by the file that tells."""
+"""Other kinds of directories, by the file that identifies them."""
 
 
 def require_run(command: str, path: Path) -> None:

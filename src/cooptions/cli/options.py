@@ -25,7 +25,7 @@ class OptionsArguments:
 
 def main(words: Sequence[str]) -> dict[str, str]:
     arguments, others = divide(OptionsArguments, words, "options")
-    from cooptions.cli.configured import FORMS, help_of, refuse_mistyped, with_flags  # imported late: JAX
+    from cooptions.cli.configured import FORMS, help_of, refuse_mistyped, with_flags  # imports JAX
     from cooptions.runs.presets import PRESETS
 
     form, flags = FORMS["options"], [each for each in others if each.name not in HELP]

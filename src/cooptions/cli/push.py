@@ -24,7 +24,7 @@ class PushArguments:
     license: str = ""
     """The license, by the hub's name for it; by default that of the card, or mit."""
     private: bool = False
-    """Make a repository that is created private."""
+    """If the repository does not exist yet, create it as private."""
     trust: bool = False
     """Import code from outside that the run directory names."""
 

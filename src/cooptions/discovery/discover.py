@@ -29,11 +29,11 @@ Encoder = Callable[[Shaped[Array, "agent feature"]], Float[Array, " z"]]
 Evaluator = Callable[[Shaped[Array, "agent feature"]], Float[Array, " k"]]
 
 BLOCK = 8192
-"""Joint states encoded at once."""
+"""The number of joint states that are encoded at once."""
 
 
 class Standard(eqx.Module):
-    """z to zero mean and unit deviation; components that hardly vary or forget themselves at once become 0."""
+    """Standardise z to mean 0 and standard deviation 1. Components that are not `informative` become 0."""
 
     mean: Float[Array, "*seed z"]
     scale: Float[Array, "*seed z"]
@@ -48,27 +48,27 @@ class Standard(eqx.Module):
 
 
 class Spectrum(eqx.Module):
-    """What discovery finds, for one seed or with seeds on the leading axis: enough to evaluate eigenfunctions of z."""
+    """The result of discovery, with which eigenfunctions of z are evaluated. Several seeds have a leading axis."""
 
     standard: Standard
     laplacian: Any
     """The Laplacian's solution."""
     canonical: Canonical
     profiles: Profiles | None
-    """Only in the basis `axes`."""
+    """None except in the basis `axes`."""
 
     @property
     def num_missing(self) -> Int[Array, "*seed"]:
-        """How many of the last eigenfunctions there are none of: z takes too few values, and they are 0."""
+        """The number of missing eigenfunctions, which are the last ones and 0: z takes too few values for them."""
         return (self.canonical.matrix == 0).all(axis=-2).sum(axis=-1)
 
 
 @dataclass(frozen=True)
 class Discovery:
-    """A representation, a Laplacian and a basis, for a team: `Spectrum` holds the numbers that go with it."""
+    """A representation, a Laplacian and a basis for a team. `Spectrum` and the representation's state are learned."""
 
     team: Team
-    """Whose eigenfunctions these are. Where it is a part of a team, the walk is that of the whole."""
+    """The team whose eigenfunctions are discovered. If it is a sub-team, the walk is that of the whole team."""
     representation: AbstractRepresentation
     laplacian: AbstractLaplacian
     basis: Basis
@@ -76,7 +76,7 @@ class Discovery:
     def __post_init__(self) -> None:
         num = self.team.num_agents
         require(num >= 2, f"scenario: discovery is about how agents stand to each other; this team has {num}")
-        _ = self.fitted  # parts that do not go together are refused before anything is learned
+        _ = self.fitted  # refuses incompatible parts before anything is learned
 
     @property
     def fitted(self) -> AbstractLaplacian:
@@ -93,7 +93,7 @@ class Discovery:
         return self.representation.encode(self.team, representation, agent_states)
 
     def encoder(self, representation: Any) -> Encoder:
-        """`encode` for many joint states, with what they have in common done beforehand; a pytree."""
+        """A function like `encode` for many joint states, which precomputes what they share. It is a pytree."""
         if isinstance(self.representation, AddsUp) and has_table(self.representation, self.team):
             return Table.of(self.representation, self.team, representation)
         return Partial(_encode, Static(self), representation)
@@ -107,11 +107,11 @@ class Discovery:
     def of_encoded(
         self, encode: Encoder, spectrum: Spectrum, agent_states: Shaped[Array, "agent feature"]
     ) -> Float[Array, " k"]:
-        """`eigenfunctions`, where z is found by an `encoder`."""
+        """`eigenfunctions`, with z computed by an `encoder`."""
         return self.of_z(spectrum, encode(agent_states))
 
     def of_z(self, spectrum: Spectrum, z: Float[Array, " z"]) -> Float[Array, " k"]:
-        """`eigenfunctions`, where z is known."""
+        """`eigenfunctions` for a given z."""
         z = spectrum.standard(z)
         values = spectrum.canonical(self.fitted.eigenfunctions(spectrum.laplacian, z))
         return values if spectrum.profiles is None else spectrum.profiles(z, values)
@@ -120,8 +120,10 @@ class Discovery:
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Static:
-    """A value that is part of a function, not of its data. Functions of equal values are equal: bound methods are so
-    only of the very same object, and every new one would be compiled anew."""
+    """A static value that a function holds. Functions with equal values are equal.
+
+    Bound methods are equal only for the same object, so every new one would be compiled again.
+    """
 
     value: Any
 
@@ -139,7 +141,7 @@ def fit_representation(
     directory: Path | None = None,
     progress: Progress | None = None,
 ) -> Any:
-    """The representation's state for every seed."""
+    """Train the representation for every seed and return its state."""
     return fit(discovery.part, dataset, keys, name="representation", directory=directory, progress=progress)
 
 
@@ -152,7 +154,7 @@ def fit_spectrum(
     directory: Path | None = None,
     progress: Progress | None = None,
 ) -> Spectrum:
-    """The eigenfunctions on the standardised z of a walk, for every seed."""
+    """Find the eigenfunctions on the standardised z of a walk, for every seed."""
     standard, pairs = encode_walk(discovery, representation, walk)
     return spectrum_of_pairs(discovery, standard, pairs, keys, directory=directory, progress=progress)
 
@@ -166,35 +168,35 @@ def spectrum_of_pairs(
     directory: Path | None = None,
     progress: Progress | None = None,
 ) -> Spectrum:
-    """The eigenfunctions on z that was encoded before."""
+    """Find the eigenfunctions on z that is already encoded."""
     state = fit(discovery.fitted, pairs, keys, name="laplacian", directory=directory, progress=progress)
     return Spectrum(standard, *_solve(discovery, state, pairs))
 
 
 def untrained_spectrum(discovery: Discovery, representation: Any, walk: Walk, keys: Key[Array, " seed"]) -> Spectrum:
-    """What `fit_spectrum` returns, before training: for its structure and shapes."""
+    """The result of `fit_spectrum` before training, for its structure and shapes."""
     standard, pairs = _encode_walk(discovery, 1, representation, walk)
     state = jax.vmap(lambda key, data: discovery.fitted.init(data, key=key))(keys, pairs)
     return Spectrum(standard, *_solve(discovery, state, pairs))
 
 
 def encode_walk(discovery: Discovery, representation: Any, walk: Walk) -> tuple[Standard, Pairs]:
-    """z before and after every transition, standardised by the walk's own moments; seeds lead."""
+    """z before and after every transition, standardised by the walk's own moments, with a leading seed axis."""
     num_ends = int(np.asarray(_ends(walk.last)).sum(axis=(1, 2)).max())
-    # A power of two, so that another walk of the same size seldom needs another program.
+    # Rounded up to a power of two, so that walks of the same size usually share one program.
     return _encode_walk(discovery, 1 << (num_ends - 1).bit_length(), representation, walk)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _encode_walk(discovery: Discovery, num_ends: int, representation: Any, walk: Walk) -> tuple[Standard, Pairs]:
-    """Each state is encoded once: what follows a transition is where the next begins, but for `num_ends`."""
+    """Encode each state once. The state after a transition is the one before the next, except at `num_ends` ends."""
 
     def one_seed(seed: tuple[Any, Walk]) -> tuple[Standard, Pairs]:
         state, walk = seed
         walk = walk_of(discovery.team, walk)
         states, next_states = (jnp.reshape(s, (-1, *s.shape[2:])) for s in (walk.states, walk.next_states))
         z = encode_states(discovery, state, states)
-        # Transition 0 fills up the list of ends: to encode what follows it anew changes nothing.
+        # Transition 0 fills up the list of ends. Encoding the state after it again changes nothing.
         ends = jnp.nonzero(_ends(walk.last).ravel(), size=num_ends, fill_value=0)[0]
         next_z = (
             jnp.roll(z, -walk.last.shape[1], axis=0).at[ends].set(encode_states(discovery, state, next_states[ends]))
@@ -207,20 +209,20 @@ def _encode_walk(discovery: Discovery, num_ends: int, representation: Any, walk:
 
 
 def _ends(last: Bool[Array | np.ndarray, "*seed time env"]) -> Bool[Array, "*seed time env"]:
-    """Transitions that the walk does not go on from: the last ones of episodes, and of the walk."""
+    """Which transitions the walk does not continue from: the last ones of episodes, and of the walk."""
     return jnp.asarray(last).at[..., -1, :].set(True)
 
 
 def encode_states(
     discovery: Discovery, representation: Any, agent_states: Shaped[Array, "state agent feature"]
 ) -> Float[Array, "state z"]:
-    """z of many joint states, block by block."""
+    """z of many joint states, computed block by block."""
     return jax.lax.map(discovery.encoder(representation), agent_states, batch_size=BLOCK)
 
 
 @partial(jax.jit, static_argnums=0)
 def _solve(discovery: Discovery, state: Any, pairs: Pairs) -> tuple[Any, Canonical, Profiles | None]:
-    """What a fitted Laplacian has found, its canonical basis, and profiles where functions stand for one feature."""
+    """A fitted Laplacian's solution, its canonical basis, and in the basis `axes` the profiles."""
     laplacian, num, basis = discovery.fitted, discovery.laplacian.num_eigenfunctions, discovery.basis
 
     def one_seed(state: Any, pairs: Pairs) -> tuple[Any, Canonical, Profiles | None]:

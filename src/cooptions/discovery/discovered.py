@@ -1,4 +1,4 @@
-"""What discovery found for a team: its representation and eigenfunctions as one callable artefact."""
+"""The result of discovery for a team: its representation and eigenfunctions as one callable object."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -36,15 +36,15 @@ from cooptions.training.keys import stage_key
 from cooptions.training.progress import Progress
 
 BLOCK = 8192
-"""Joint states evaluated at once."""
+"""The number of joint states that are evaluated at once."""
 
 
 class Discovered(eqx.Module):
     """The eigenfunctions of one team, as a function of its agents' states.
 
-    `found(agent_states)` evaluates them at one joint state. Every agent's state has all features of the environment;
-    those that discovery was not shown are ignored. With seeds, arrays lead with a seed axis, and `found.seed(i)` is one
-    of them.
+    `found(agent_states)` evaluates them at one joint state. Each agent's state has all features of the environment;
+    those that discovery does not use are ignored. With several seeds, arrays have a leading seed axis, and
+    `found.seed(i)` is one of them.
 
         found = co.discover(walk, co.Hit(), co.Nystrom(10), key=key)
         found(env.agent_states(state))  # the ten slowest eigenfunctions there
@@ -72,7 +72,8 @@ class Discovered(eqx.Module):
         return self.discovery.encode(self.representation, chosen)
 
     def fermat_state(self, agent_states: Shaped[Array | np.ndarray, "agent all_feature"]) -> Float[Array, " feature"]:
-        """The state of least summed distance to the team (Definition 1), in the features that discovery knows."""
+        """The state with the smallest summed distance to the team (Definition 1), in the features that discovery
+        uses."""
         representation = self.discovery.representation
         if not isinstance(representation, FindsFermat):
             raise TypeError(f"{type(representation).__name__} knows no Fermat state; see `finds_fermat`")
@@ -80,7 +81,7 @@ class Discovered(eqx.Module):
         return representation.fermat_state(self.team, self.representation, chosen)
 
     def evaluator(self) -> Evaluator:
-        """The same function for many joint states, with what they have in common done beforehand; a pytree."""
+        """This function for many joint states, which precomputes what they share. It is a pytree."""
         return Partial(_evaluate, Static(self.discovery), self.discovery.encoder(self.representation), self.spectrum)
 
     @property
@@ -89,12 +90,12 @@ class Discovered(eqx.Module):
 
     @property
     def finds_fermat(self) -> bool:
-        """Whether there is a `fermat_state`."""
+        """Whether the representation has a `fermat_state`."""
         return isinstance(self.discovery.representation, FindsFermat)
 
     @property
     def z_names(self) -> tuple[str, ...]:
-        """What each component of z stands for."""
+        """The name of each component of z."""
         return self.discovery.representation.z_names(self.team)
 
     @property
@@ -103,25 +104,25 @@ class Discovered(eqx.Module):
 
     @property
     def eigenvalues(self) -> Float[Array, "*seed k"]:
-        """Near 0 is slow."""
+        """The eigenvalues. Those near 0 belong to slow functions."""
         return self.spectrum.canonical.eigenvalues
 
     def on_kept(self) -> "Discovered":
-        """The same for agents' states that hold only the features that discovery was shown, as those of a walk do."""
+        """This function for agents' states with only the features that discovery uses, like those of a walk."""
         team = dataclasses.replace(self.team, columns=())
         return Discovered(dataclasses.replace(self.discovery, team=team), self.representation, self.spectrum)
 
     def seed(self, index: int) -> "Discovered":
-        """What one seed found."""
+        """The result of one seed, given its index."""
         return jax.tree.map(lambda leaf: leaf[index], self)
 
     def save(self, path: Path | str) -> None:
-        """Write one file, whole or not at all, that `load` reads."""
+        """Write one file atomically, which `load` reads."""
         save_tree(Path(path), _Parts(self.discovery), (self.representation, self.spectrum))
 
     @classmethod
     def load(cls, path: Path | str, *, trust: bool = False) -> "Discovered":
-        """Read what `save` wrote, after comparing its hash. Parts from outside the package must be trusted."""
+        """Read what `save` wrote, after verifying its SHA-256. Parts from outside need `trust`."""
         parts, arrays = load_tree(Path(path), _Parts, trust=trust)
         like = untrained(parts.discovery, 1, (8, 1))
         one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), like)
@@ -130,7 +131,7 @@ class Discovered(eqx.Module):
 
 @dataclass(frozen=True)
 class _Parts:
-    """What the arrays of a file belong to."""
+    """The discovery to which the arrays of a file belong."""
 
     discovery: Discovery
 
@@ -161,12 +162,12 @@ def discover(
 ) -> Discovered:
     """Learn a representation of a team from its walk, and the eigenfunctions of its slowest changes (paper, Section 3).
 
-    `representation` is `Hit()` and `laplacian` is `Nystrom(10)` where left out. With a `directory`, training goes on
-    from its last checkpoint there.
+    By default, `representation` is `Hit()` and `laplacian` is `Nystrom(10)`. With a `directory`, training resumes from
+    its last checkpoint there.
 
-    With `members`, the eigenfunctions are those of so many agents of the team, or of sub-teams like the agents that are
-    named (see `SubteamEnv`). `of` is another discovery in the same environment: its representation is used as it is,
-    and the eigenfunctions alone are found.
+    With `members`, the eigenfunctions are those of a sub-team: of that many agents, or of agents like the named ones
+    (see `SubteamEnv`). `of` is another discovery in the same environment. Its representation is used unchanged, and
+    only the eigenfunctions are computed.
 
         walk = co.walk(env, key=key)
         found = co.discover(walk, co.Hit(), co.Nystrom(10), key=key)
@@ -195,7 +196,7 @@ def _learned_by(of: Discovered | None) -> AbstractRepresentation | None:
 
 
 def _require_serves(of: Discovered, discovery: Discovery) -> None:
-    """Refuse to use the representation of one discovery for another that it does not fit."""
+    """Raise `ConfigError` if the representation of one discovery does not fit another discovery."""
     learned = of.discovery.representation
     require(learned == discovery.representation, "of: it has a representation, so that no other can be given")
     require(of.team.whole == discovery.team.whole, "of: it was discovered for another team than the one that walked")
@@ -216,7 +217,7 @@ def discover_seeds(
     directory: Path | None = None,
     progress: Progress | None = None,
 ) -> Discovered:
-    """What every seed finds in its walk; with the `state` of a representation that was trained before, if given."""
+    """Run discovery on every seed's walk. With a `state`, that trained representation is used."""
     require_spectrum_fits(discovery, dataset, laplacian_keys)
     if state is None:
         require_representation_fits(discovery, dataset, representation_keys)
@@ -226,7 +227,7 @@ def discover_seeds(
 
 
 def untrained(discovery: Discovery, num_seeds: int, walked: tuple[int, int]) -> Discovered:
-    """The shapes of what so many seeds find in walks of [time, env], without making anything."""
+    """The shapes of what `num_seeds` seeds find in walks of [time, env], without computing anything."""
 
     def make(keys: Any, dataset: Dataset) -> Discovered:
         state = jax.vmap(lambda key, data: discovery.part.init(data, key=key))(keys, dataset)

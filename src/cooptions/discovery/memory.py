@@ -1,4 +1,4 @@
-"""How much memory discovery takes, told from shapes before anything is made or compiled."""
+"""Estimate the memory of discovery from shapes, before anything is made or compiled."""
 
 from functools import partial
 
@@ -22,19 +22,19 @@ from cooptions.training.memory import (
 
 
 def require_representation_fits(discovery: Discovery, data: Dataset, keys: Key[Array, " seed"]) -> None:
-    """Refuse a representation that cannot be trained here. Walks and keys may be shapes alone."""
+    """Raise `ConfigError` if training the representation does not fit into memory. Walks and keys may be shapes."""
     shrink = enlarged(discovery.representation, "representation", "walk.transitions", "seeds")
     require_room("representation", stage_bytes(discovery.part, data, keys), shrink, on_device=True)
 
 
 def require_spectrum_fits(discovery: Discovery, data: Dataset, keys: Key[Array, " seed"]) -> None:
-    """Refuse eigenfunctions that cannot be found here."""
+    """Raise `ConfigError` if computing the eigenfunctions does not fit into memory."""
     shrink = enlarged(discovery.laplacian, "laplacian", "walk.transitions", "seeds")
     require_room("laplacian", spectrum_bytes(discovery, data, keys), shrink, on_device=True)
 
 
 def spectrum_bytes(discovery: Discovery, data: Dataset, keys: Key[Array, " seed"]) -> int:
-    """What it takes to encode the walks, to fit the Laplacian, and to find the canonical basis."""
+    """The bytes needed to encode the walks, fit the Laplacian, and find the canonical basis."""
     part, walk, fitted = discovery.part, data.walk, discovery.fitted
     state = jax.eval_shape(jax.vmap(lambda key, data: part.init(data, key=key)), keys, data)
     num_z = len(discovery.representation.z_names(discovery.team))

@@ -11,10 +11,10 @@ from cooptions.envs.team import Team
 
 
 def walk_of(team: Team, walk: Walk) -> Walk:
-    """The walk of a team that is a part of the one that walked.
+    """The walk of a sub-team, taken from the walk of its whole team.
 
-    Each environment follows one sub-team from its first step to its last, so that states still follow one another. The
-    sub-teams that `team` stands for take turns over the environments.
+    Each environment follows one sub-team from its first step to its last, so that states remain consecutive. The
+    environments are divided evenly among the sub-teams that `team` stands for.
     """
     if team.part_of is None:
         return walk
@@ -33,7 +33,7 @@ def walk_of(team: Team, walk: Walk) -> Walk:
 def draw_subteams(
     team: Team, joint: Shaped[Array, "batch all_agent feature"], *, key: PRNGKeyArray
 ) -> Shaped[Array, "batch agent feature"]:
-    """The members of one sub-team, drawn anew for each joint state of the whole team."""
+    """The states of one sub-team's members, drawn independently for each joint state of the whole team."""
     if team.part_of is None:
         return joint
     chosen = jax.random.choice(jax.random.fold_in(key, 1), team.places, (len(joint),))

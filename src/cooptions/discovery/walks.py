@@ -25,21 +25,22 @@ Policy = Callable[[TimeStep, PRNGKeyArray], Int[Array, "env agent"]]
 
 
 NUM_CHUNKS = 10
-"""Parts in which a walk is made, each with progress after it; more where they would be large."""
+"""The number of parts in which a walk is made, with progress after each. A large walk has more parts."""
 CHUNK_TRANSITIONS = 200_000
-"""Transitions of a part, of all seeds: some seconds on a small machine, as a signal is obeyed after a part."""
+"""The maximum number of transitions of a part, over all seeds. A part takes some seconds on a small machine. Signals
+are handled only after a part."""
 
 
 @dataclass(frozen=True)
 class WalkConfig:
-    """A walk of the team at random."""
+    """The settings of a random walk of the team."""
 
     transitions: int = 500_000
-    """Joint transitions in the data set (the paper's number)."""
+    """The number of joint transitions in the data set. The default is the paper's."""
     num_envs: int = 100
-    """Environments walked side by side; transitions must be a multiple of it."""
+    """The number of parallel environments. `transitions` must be a multiple of it."""
     features: tuple[str, ...] = ()
-    """Names of the agents' features to keep; all of them when left out."""
+    """The names of the agents' features to keep. Empty keeps all."""
 
     def __post_init__(self) -> None:
         require_whole("walk.transitions", self.transitions, at_most=10**12)
@@ -54,27 +55,27 @@ class WalkConfig:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Steps, and environments side by side."""
+        """The number of steps, and of parallel environments."""
         return self.transitions // self.num_envs, self.num_envs
 
 
 class Walk(eqx.Module):
-    """Single-agent states before and after each joint transition; `last` marks the end of an episode.
+    """Single-agent states before and after each joint transition. `last` marks the end of an episode.
 
-    Where an episode ended, `next_states` holds its final state and the next row of `states` a new start.
+    At the end of an episode, `next_states` has its final state, and the next row of `states` has a new start.
     """
 
     states: Shaped[Array | np.ndarray, "*batch env agent feature"]
     next_states: Shaped[Array | np.ndarray, "*batch env agent feature"]
     last: Bool[Array | np.ndarray, "*batch env"]
     votes: Int[Array | np.ndarray, "*batch env agent"] | None = None
-    """The joint option each agent voted for, -1 for a primitive action; only where there are options."""
+    """The joint option that each agent voted for, or -1 for a primitive action. None without options."""
     team: Team | None = eqx.field(static=True, default=None)
-    """Who walked, and which of their features were kept."""
+    """The team that walked, with the features that were kept."""
 
 
 class Extent(eqx.Module):
-    """The least and the greatest value of every feature that a walk came upon, and how far from whole numbers."""
+    """The minimum and maximum of every feature in a walk, and the largest distance of its values from whole numbers."""
 
     low: Float[Array | np.ndarray, "*batch feature"]
     high: Float[Array | np.ndarray, "*batch feature"]
@@ -82,37 +83,37 @@ class Extent(eqx.Module):
 
     @classmethod
     def of(cls, states: Float[Array, "env agent feature"], has: Bool[np.ndarray, "agent feature"]) -> "Extent":
-        """The extent of some states, without what agents lack."""
+        """The extent of some states, without the features that agents lack."""
         low = jnp.where(has, states, jnp.inf).min(axis=(0, 1))
         high = jnp.where(has, states, -jnp.inf).max(axis=(0, 1))
         return cls(low, high, jnp.where(has, jnp.abs(states - jnp.round(states)), 0.0).max(axis=(0, 1)))
 
     def whole(self) -> "Extent":
-        """The extent of all in the batch."""
+        """The extent over the whole batch."""
         axes = tuple(range(self.low.ndim - 1))
         return Extent(self.low.min(axis=axes), self.high.max(axis=axes), self.fraction.max(axis=axes))
 
 
 class Dataset(eqx.Module):
-    """A walk with an index from which futures are drawn without search."""
+    """A walk with an index, from which futures are drawn without a search."""
 
     walk: Walk
     by_remaining: Int[Array | np.ndarray, "*seed transition"]
-    """Transitions, flattened over time and env, those with most of their episode left first."""
+    """Transitions, flattened over time and env, in descending order of the states left in their episode."""
     num_with: Int[Array | np.ndarray, "*seed horizon"]
-    """Entry k: how many transitions have at least k more states ahead of them in their episode. As many entries as the
-    walk may need, whatever it came to: walks of one size share their programs."""
+    """Entry k: the number of transitions with at least k more states ahead of them in their episode. The number of
+    entries depends only on the size of the walk, so that walks of one size share their programs."""
     horizon: Int[Array | np.ndarray, "*seed"]
-    """How many of these entries are not 0 in the walk with the longest episode; the same for all seeds."""
+    """The number of these entries that are not 0 in the walk with the longest episode; the same for all seeds."""
 
 
 def random_policy(timestep: TimeStep, key: PRNGKeyArray) -> Int[Array, "env agent"]:
-    """Uniform over each agent's available actions."""
+    """Draw uniformly among each agent's available actions."""
     return uniform_action(timestep.action_mask, key=key)
 
 
 def kept_columns(env: AbstractEnv, config: WalkConfig) -> tuple[int, ...]:
-    """Where the features to keep stand in an agent's state."""
+    """The indices in an agent's state of the features to keep."""
     names = [feature.name for feature in env.features]
     for name in config.features:
         require(name in names, f"walk.features: unknown feature {name!r}; there are {', '.join(names)}")
@@ -127,7 +128,7 @@ def compact_dtype(features: tuple[Feature, ...]) -> type:
 
 
 def votes_of(env: AbstractEnv, action: Int[Array, "env agent"]) -> Int[Array, "env agent"] | None:
-    """Which options a team's actions vote for, -1 for none of them; None where the environment has no options."""
+    """The option that each agent's action votes for, or -1 for none. None if the environment has no options."""
     if env.num_options == 0:
         return None
     return jnp.maximum(action - (env.num_actions - env.num_options), -1).astype(jnp.int16)
@@ -143,9 +144,9 @@ def walk(
     key: PRNGKeyArray,
     progress: Progress | bool = False,
 ) -> Walk:
-    """Let a team act at random for a number of joint transitions. Discovery learns from the result.
+    """Record `transitions` joint transitions of a team that acts at random. Discovery learns from the result.
 
-    `features` names the features of agents' states to keep; all of them where left out.
+    `features` names the features of agents' states to keep. Empty keeps all.
 
         walk = co.walk(co.make_env("grid-15x15-3p"), transitions=100_000, key=jax.random.key(0))
     """
@@ -162,7 +163,7 @@ def walk_seeds(
     policy: Policy = random_policy,
     progress: Progress | None = None,
 ) -> Walk:
-    """Walk every seed's environments with `policy` for the configured number of transitions."""
+    """Record a walk for every seed, with `policy` and the configured number of transitions."""
     num_steps = config.transitions // config.num_envs
     columns = kept_columns(env, config)
     require_room("walk", walk_bytes(env, config, len(keys)), "walk.transitions or seeds")
@@ -186,10 +187,10 @@ def walk_seeds(
 
 
 def require_in_range(features: tuple[Feature, ...], extent: Extent) -> None:
-    """Refuse a walk on which a feature took values that it is not declared to have."""
+    """Raise `ConfigError` if a feature took values in the walk that are outside its declared range."""
     outside = []
     for feature, low, high, fraction in zip(features, extent.low, extent.high, extent.fraction, strict=True):
-        lies_within = np.float32(feature.low) <= low and high <= np.float32(feature.high)  # NaN lies nowhere
+        lies_within = np.float32(feature.low) <= low and high <= np.float32(feature.high)  # False for NaN
         if not lies_within or (feature.discrete and fraction > 0):
             kind = "whole numbers" if feature.discrete else "numbers"
             outside.append(
@@ -201,7 +202,7 @@ def require_in_range(features: tuple[Feature, ...], extent: Extent) -> None:
 
 
 def walk_bytes(env: AbstractEnv, config: WalkConfig, num_seeds: int) -> int:
-    """What the walks of so many seeds take: the parts they are made in, and the whole."""
+    """The bytes of the walks of `num_seeds` seeds. They are held twice: in parts, and as a whole."""
     features = tuple(env.features[column] for column in kept_columns(env, config))
     states = 2 * env.num_agents * len(features) * np.dtype(compact_dtype(features)).itemsize
     return 2 * num_seeds * config.transitions * (states + 1)
@@ -222,7 +223,8 @@ def _walk_chunk(
     keys: Key[Array, " seed"],
     begun: Array,
 ) -> tuple[Runners, tuple[Walk, Extent]]:
-    """Walk `length` steps, one seed after the other: side by side they would reset at every step."""
+    """Walk `length` steps, one seed after the other. With seeds in parallel, environments would be reset at every
+    step."""
     dtype = compact_dtype(tuple(env.features[column] for column in columns))
     observe = jax.vmap(lambda state: env.agent_states(state)[:, jnp.array(columns)])
     has = env.agent_features[:, list(columns)]
@@ -245,7 +247,7 @@ def _walk_chunk(
 
 
 def index_futures(walks: Walk) -> Dataset:
-    """Put walks that lead with a seed axis on the device, with the index."""
+    """Move walks with a leading seed axis to the device, and index them."""
     remaining = _remaining(np.asarray(walks.last))
     flat = remaining.reshape(len(remaining), -1)
     by_remaining = np.argsort(-flat, axis=1, kind="stable").astype(np.int32)
@@ -256,7 +258,7 @@ def index_futures(walks: Walk) -> Dataset:
 
 
 def dataset_shapes(team: Team, num_seeds: int, walked: tuple[int, int]) -> Dataset:
-    """The shapes of the walks of so many seeds, [time, env] each, and of their index: those of the whole team."""
+    """The shapes of the walks of `num_seeds` seeds, [time, env] each, and of their index. The whole team walks."""
     shape, num = (num_seeds, *walked), walked[0] * walked[1]
 
     def make() -> Dataset:
@@ -268,7 +270,7 @@ def dataset_shapes(team: Team, num_seeds: int, walked: tuple[int, int]) -> Datas
 
 
 def _remaining(last: np.ndarray) -> np.ndarray:
-    """Int[seed, time, env]: how many states lie ahead of each transition's start within its episode and walk."""
+    """Int[seed, time, env]: the number of states after each transition's start, within its episode and the walk."""
     remaining = np.empty(last.shape, np.int32)
     ahead = np.zeros_like(remaining[:, 0])
     for time in reversed(range(last.shape[1])):
@@ -278,7 +280,7 @@ def _remaining(last: np.ndarray) -> np.ndarray:
 
 
 class Futures(eqx.Module):
-    """Pairs of an agent's state and a later one of the same agent in the same episode."""
+    """Pairs of an agent's state and a state of the same agent, k >= 0 steps later in the same episode."""
 
     source: Shaped[Array, "pair feature"]
     goal: Shaped[Array, "pair feature"]
@@ -286,10 +288,10 @@ class Futures(eqx.Module):
 
 
 def sample_futures(dataset: Dataset, num_pairs: int, discount: float, *, key: PRNGKeyArray) -> Futures:
-    """Draw pairs k steps apart, k geometric from 0: goals follow the discounted occupancy of their source.
+    """Draw pairs k steps apart, with k geometric from 0. Goals follow the discounted occupancy of their source.
 
-    The offset is drawn first and then a transition that has that much of its episode left, so that an
-    episode's end shortens no offset; only those longer than every episode are cut.
+    The offset is drawn first, then a transition with that many steps left in its episode. The ends of episodes thus
+    shorten no offset; only offsets longer than every episode are cut.
     """
     offset_key, start_key, agent_key = jax.random.split(key, 3)
     states, longest = dataset.walk.states, dataset.num_with.shape[0]
@@ -306,7 +308,7 @@ def sample_futures(dataset: Dataset, num_pairs: int, discount: float, *, key: PR
 
 
 def sample_transitions(dataset: Dataset, num: int, *, key: PRNGKeyArray) -> tuple[Array, Array]:
-    """Draw joint transitions: the team's states before and after, [num, agent, feature] each."""
+    """Draw joint transitions: the team's states before and after each, [num, agent, feature]."""
     states = dataset.walk.states
     index = jax.random.randint(key, (num,), 0, states.shape[0] * states.shape[1])
     time, env = jnp.divmod(index, states.shape[1])

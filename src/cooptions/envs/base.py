@@ -118,12 +118,12 @@ class AbstractEnv(abc.ABC, Generic[State]):
 
     @property
     def option_members(self) -> np.ndarray:
-        """Bool[option, agent]: who takes part in which of them."""
+        """Bool[option, agent]: the members of each option."""
         return np.ones((self.num_options, self.num_agents), bool)
 
     @property
     def option_kinds(self) -> tuple[int, ...]:
-        """Which of them are the same behaviour, of different agents: they have the same number, counted from 0."""
+        """The kind of each option, counted from 0. Options of one kind are the same behaviour of different agents."""
         return tuple(range(self.num_options))
 
     @property
@@ -163,10 +163,10 @@ class AbstractEnv(abc.ABC, Generic[State]):
         """The paper's factorisation g: the joint state as one state per agent (Section 3.1)."""
 
     def signals(self, state: State) -> Bool[Array, " agent"]:
-        """Which agents tell their teammates that they have found something.
+        """Which agents signal to their teammates that they have found something.
 
-        Options that an agent calls for can start only while it signals (`AbstractOptions.callers`). By default no agent
-        ever does.
+        Options that an agent calls for can start only while it signals (`AbstractOptions.callers`). By default, no
+        agent ever does.
         """
         return jnp.zeros(self.num_agents, bool)
 

@@ -1,4 +1,4 @@
-"""A grid with nothing on it but the team: where relations between agents are all there is to see."""
+"""A grid with nothing but the team, so that there is nothing to discover but relations between agents."""
 
 import math
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ from cooptions.files import digest
 from cooptions.types import Feature, TimeStep, restart
 
 MOVES = np.array([[0, 0], [-1, 0], [1, 0], [0, -1], [0, 1]])
-"""Stand still, then up and down along x (the row, as in the paper and in Jumanji), left and right along y."""
+"""The moves: stand still, up and down along x (the row, as in the paper and in Jumanji), left and right along y."""
 MOVE_NAMES = ("stay", "x-1", "x+1", "y-1", "y+1")
 MOST_CELLS = 1_000_000
 LARGEST_MAP = 2 * MOST_CELLS
-"""Bytes of a map file."""
+"""The maximum size of a map file in bytes."""
 OPEN = "open grid"
 """The ground of a grid without walls."""
 
 
 class State(eqx.Module):
-    """Where each agent stands, and how many steps the episode has run."""
+    """The position of each agent, and the number of steps so far in the episode."""
 
     position: Int[Array, "agent 2"]
     step_count: Int[Array, ""]
@@ -37,10 +37,10 @@ class State(eqx.Module):
 @FAMILIES.register("grid")
 @dataclass(frozen=True)
 class Grid(AbstractEnv[State]):
-    """Agents move on a grid, without a task or with a plain one.
+    """Agents move on a grid, without a task or with a simple one.
 
-    `types` gives each agent's type as a digit: type 2 moves along x and y; type 1 only along x, and its state
-    has x alone (paper, appendix on heterogeneous state spaces). Empty: all of type 2.
+    `types` gives each agent's type as a digit. Type 2 moves along x and y. Type 1 moves only along x, and its state has
+    only x (paper, appendix on heterogeneous state spaces). If it is empty, all agents are of type 2.
     """
 
     pattern: ClassVar[str] = r"(?P<height>\d+)x(?P<width>\d+)-(?P<num_agents>\d+)p"
@@ -61,18 +61,17 @@ class Grid(AbstractEnv[State]):
     width: int = 15
     num_agents: int = 3
     collisions: bool = False
-    """Whether two agents may not share a cell; then both stay where they would meet."""
+    """Whether two agents cannot share a cell. Agents that would meet stay where they are."""
     map: str = ""
-    """`door` (a wall across the middle with one door), or a text file: one line a row, `#` is a wall."""
+    """`door` (a wall across the middle with one door), or a text file with one line per row, in which `#` is a wall."""
     types: str = ""
     task: str = ""
-    """`meet`: the team is paid 1 when all stand on one cell, and that is the end. Nothing tells them on the way.
-    `meet-pairs`: when they stand two by two, whoever with whom: each shares its cell with exactly one other.
-    `meet-groups`: when they stand in two groups of equal size, on a cell each: two by two where they are 4, three by
-    three where they are 6, four by four where they are 8."""
+    """The condition for a reward of 1, which ends the episode. The task gives no other reward. `meet`: all agents are
+    in one cell. `meet-pairs`: each agent shares its cell with exactly one other. `meet-groups`: two groups of equal
+    size are in one cell each (4, 6 or 8 agents). Empty: no task."""
     time_limit: int = 100
     step_cost: float = 0.0
-    """What each step takes off the team's reward. The paper's options were trained with 0.01, and `time_limit=400`."""
+    """The cost of a step, subtracted from the team's reward. The paper's options used 0.01, and `time_limit=400`."""
 
     def __post_init__(self) -> None:
         require(2 <= self.num_agents <= 8, f"num_agents must be 2 to 8, not {self.num_agents}")
@@ -93,7 +92,7 @@ class Grid(AbstractEnv[State]):
         require(num_free >= self.num_agents, f"map has {num_free} free cells, too few for {self.num_agents} agents")
 
     def _require_task(self) -> None:
-        """Refuse a task that there is none of, or none for so many agents."""
+        """Raise `ConfigError` for an unknown task, or one that does not fit the number of agents."""
         sizes = self._group_sizes
         require(self.task in ("", *sizes), f"task must be empty or one of {', '.join(sizes)}, not {self.task!r}")
         group = sizes.get(self.task, self.num_agents)
@@ -130,7 +129,7 @@ class Grid(AbstractEnv[State]):
 
     @property
     def _group_sizes(self) -> dict[str, int]:
-        """How many agents are to share a cell, by task; 0 where the team cannot be divided like that."""
+        """The number of agents that must share a cell, by task; 0 if the team cannot be divided accordingly."""
         half = self.num_agents // 2 if self.num_agents % 2 == 0 else 0
         return {"meet": self.num_agents, "meet-pairs": 2, "meet-groups": half}
 
@@ -160,7 +159,7 @@ class Grid(AbstractEnv[State]):
         return state, restart(self.observe(state), self.action_mask(state), len(self.score_names))
 
     def place(self, position: Int[Array, "agent 2"]) -> State:
-        """The state at the start of an episode with the agents here."""
+        """The state at the start of an episode with the agents at these positions."""
         return State(position, jnp.int32(0))
 
     def reset_to(self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray) -> tuple[State, TimeStep]:
@@ -206,9 +205,10 @@ class Grid(AbstractEnv[State]):
         return mask
 
     def observe(self, state: State) -> Float[Array, "agent observation"]:
-        """Own place and the teammates' places relative to it, in [-1, 1]; a padded feature is 0.
+        """Each agent's own position, and its teammates' relative to it, in [-1, 1]. Padded features are 0.
 
-        What an agent lacks it sees of its teammates all the same: else it could not tell when they are done.
+        An agent also observes features of its teammates that it lacks itself. Otherwise it could not tell when they are
+        done.
         """
         scale = np.maximum([self.height - 1, self.width - 1], 1)
         has = jnp.asarray(self.agent_features)
@@ -221,7 +221,7 @@ class Grid(AbstractEnv[State]):
 
 
 def _together(position: Int[Array, "agent 2"]) -> Int[Array, " agent"]:
-    """How many agents stand on each agent's cell, itself included."""
+    """The number of agents in each agent's cell, including itself."""
     return jnp.all(position[:, None] == position[None], axis=-1).sum(axis=1)
 
 

@@ -1,8 +1,8 @@
-"""Names of scenarios, read from the sources of environments: a listing, or a mistyped name, must not wait for JAX.
+"""Scenario names, read from the source files of environments, so that listing or checking them does not import JAX.
 
-A scenario is `family-stem[,field=value...]`. A family is an environment's class: `pattern` is the form of its stems
-with its fields as named groups, `form` says the same to people, `examples` are the scenarios that `cooptions list`
-shows. All three are written out as literals in the class.
+A scenario is `family-stem[,field=value...]`. A family is an environment's class. Its `pattern` is a regular expression
+for stems, with fields as named groups. `form` describes the stems to users, and `examples` are the scenarios that
+`cooptions list` shows. All three are literals in the class.
 """
 
 import ast
@@ -21,12 +21,12 @@ ENVIRONMENTS = Registry("environment", "cooptions.envs")
 """The environments of the package. This registry only reads; environments register in `cooptions.envs.base`."""
 
 CLOSE = 0.75
-"""How alike a mistyped word and the one that was meant are."""
+"""The minimum similarity between a mistyped word and the intended one."""
 
 
 @dataclass(frozen=True)
 class Family:
-    """What an environment's class says of the names of its scenarios."""
+    """The declarations of an environment's class about its scenario names."""
 
     name: str
     summary: str = ""
@@ -34,21 +34,21 @@ class Family:
     form: str = ""
     examples: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
-    """What `field=value` can set."""
+    """The fields that `field=value` can set."""
 
     @property
     def scenarios(self) -> tuple[str, ...]:
-        """Scenarios to list; a family without a stem is one itself."""
+        """The scenarios to list. A family without a stem is a scenario itself."""
         return self.examples or (() if self.pattern else (self.name,))
 
     @property
     def spelled_out(self) -> tuple[str, ...]:
-        """Every stem, where the pattern is a list of them."""
+        """The scenarios of all stems, if the pattern is a list of stems."""
         listed = re.fullmatch(r"\(\?P<\w+>([\w|]+)\)", self.pattern)
         return tuple(f"{self.name}-{stem}" for stem in listed[1].split("|")) if listed else ()
 
     def takes(self, name: str) -> bool:
-        """Whether the part of a scenario before its first comma is of this family."""
+        """Whether the part of a scenario before its first comma belongs to this family."""
         return f"{name}-".startswith(f"{self.name}-")
 
     def stem(self, name: str) -> str:
@@ -63,18 +63,18 @@ Families = Mapping[str, Family]
 
 @cache
 def families() -> dict[str, Family]:
-    """The families of the package, by name: our own first, then those of other libraries."""
+    """The families of the package, by name. Those of other libraries come last."""
     entries = sorted(ENVIRONMENTS.entries.items(), key=lambda item: ".adapted." in item[1].module)
     return {name: _read(name, entry.module, entry.attribute) for name, entry in entries}
 
 
 def scenario_names() -> tuple[str, ...]:
-    """The scenarios to list: those worth naming, and families that need no more than their name."""
+    """The scenarios to list: the examples of all families, and families without a stem."""
     return tuple(name for family in families().values() for name in family.scenarios)
 
 
 def summaries() -> dict[str, str]:
-    """What each family is in a line, and the form of its scenarios."""
+    """A one-line description of each family, with the form of its scenarios."""
     return {
         name: f"{family.summary} Scenarios: {family.form}" if family.form else family.summary
         for name, family in families().items()
@@ -82,9 +82,9 @@ def summaries() -> dict[str, str]:
 
 
 def family_of(scenario: str, known: Families, others: Iterable[str] = ()) -> Family:
-    """The family of a well-formed scenario name. Any other is refused with what may have been meant, `others` included.
+    """The family of a valid scenario name. Raises `ConfigError` for others, with suggestions that include `others`.
 
-    Values of fields are not looked at: the environment judges those itself.
+    The values of fields are not checked here; the environment checks them.
     """
     name, *pairs = scenario.split(",")
     family = max((each for each in known.values() if each.takes(name)), key=lambda each: len(each.name), default=None)
@@ -112,7 +112,7 @@ def _unknown(scenario: str, family: Family | None, known: Families, others: Iter
 
 
 def _repaired(scenario: str, known: Families) -> Iterator[str]:
-    """Well-formed names near this one: with its family spelled right, and its numbers put into the family's form."""
+    """Valid names close to this one: with its family spelled correctly, and its numbers in the family's form."""
     name, comma, fields = scenario.partition(",")
     words = name.split("-")
     for family in known.values():
@@ -125,7 +125,7 @@ def _repaired(scenario: str, known: Families) -> Iterator[str]:
 
 
 def _with_numbers_of(stem: str, family: Family) -> Iterator[str]:
-    """The examples of a family that have as many numbers as a stem, with its numbers."""
+    """The stems of a family's examples that have as many numbers as `stem`, with the numbers of `stem`."""
     numbers = re.findall(r"\d+", stem)
     for example in family.examples:
         form = re.sub(r"\d+", "{}", family.stem(example.partition(",")[0]))
@@ -134,7 +134,7 @@ def _with_numbers_of(stem: str, family: Family) -> Iterator[str]:
 
 
 def _read(name: str, module: str, attribute: str) -> Family:
-    """What the source of a class says, its bases in the same file included."""
+    """A family, read from the source of its class and of base classes in the same file."""
     source = Path(__file__).parents[1].joinpath(*module.split(".")[1:])
     file = source / "__init__.py" if source.is_dir() else source.with_suffix(".py")
     classes = {
@@ -151,7 +151,7 @@ def _read(name: str, module: str, attribute: str) -> Family:
 
 
 def _with_bases(classes: dict[str, ast.ClassDef], name: str) -> Iterator[ast.ClassDef]:
-    """A class after its bases, as far as they are in the same file."""
+    """A class, after those of its bases that are in the same file."""
     if name in classes:
         for base in classes[name].bases:
             yield from _with_bases(classes, base.id if isinstance(base, ast.Name) else "")
@@ -163,12 +163,12 @@ def _literals(body: ast.ClassDef) -> Iterator[tuple[str, Any]]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
             try:
                 yield node.target.id, ast.literal_eval(node.value)
-            except ValueError:  # computed, hence no name of ours
+            except ValueError:  # computed, so it is none of the declarations
                 continue
 
 
 def _fields(body: ast.ClassDef) -> Iterator[str]:
-    """The fields of a dataclass."""
+    """The names of a dataclass's fields."""
     for node in body.body:
         named = isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
         if named and "ClassVar" not in ast.unparse(node.annotation):  # pyright: ignore[reportAttributeAccessIssue]

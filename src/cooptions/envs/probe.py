@@ -1,4 +1,4 @@
-"""Probe environments: tiny tasks whose optimal values are known by hand, each catching one kind of mistake."""
+"""Probe environments: tiny tasks with optimal values known by hand. Each detects one kind of error in a learner."""
 
 import abc
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ MOST_AGENTS = 32
 
 
 class ProbeState(eqx.Module):
-    """How far the episode is, the sign drawn at its start, and what has been earned."""
+    """The time in the episode, the cue drawn at its start, and the rewards so far."""
 
     time: Int[Array, ""]
     cue: Float[Array, ""]
@@ -29,12 +29,12 @@ class ProbeState(eqx.Module):
 class AbstractProbe(AbstractEnv[ProbeState]):
     """An episode of `length` steps with a random cue of -1 or +1, and two actions.
 
-    All agents observe (the cue, the clock), of which a probe shows what its task calls for and 0 for the rest.
+    All agents observe (cue, clock). A probe shows those that its task needs, and 0 instead of the others.
     """
 
     length: ClassVar[int] = 1
     truncated: ClassVar[bool] = False
-    """Whether the end is a time limit: the task would have gone on."""
+    """Whether the end is a time limit, after which the task would have continued."""
 
     num_agents: int = 2
 
@@ -62,12 +62,12 @@ class AbstractProbe(AbstractEnv[ProbeState]):
         """The discounted return of the best policy in an episode with this cue."""
 
     def optimal_value(self, gamma: float) -> float:
-        """The expected discounted return of the best policy from the start, the cue being a fair coin."""
+        """The expected discounted return of the best policy from the start. Both cues are equally likely."""
         return (self.value_of_cue(gamma, -1) + self.value_of_cue(gamma, 1)) / 2
 
     @abc.abstractmethod
     def _reward(self, state: ProbeState, action: Int[Array, " agent"]) -> Float[Array, ""]:
-        """What `action` earns in `state`."""
+        """The reward for `action` in `state`."""
 
     def _shown_cue(self, state: ProbeState) -> Float[Array, ""]:
         return jnp.float32(0.0)
@@ -106,7 +106,7 @@ class AbstractProbe(AbstractEnv[ProbeState]):
 @FAMILIES.register("probe-constant")
 @dataclass(frozen=True)
 class Constant(AbstractProbe):
-    """One step that earns 1. Fails when a value cannot be fitted at all."""
+    """One step with reward 1. Fails if a value cannot be fitted at all."""
 
     def value_of_cue(self, gamma: float, cue: Cue) -> float:
         return 1.0
@@ -118,7 +118,7 @@ class Constant(AbstractProbe):
 @FAMILIES.register("probe-observed_sign")
 @dataclass(frozen=True)
 class ObservedSign(AbstractProbe):
-    """One step that earns the observed cue: 0 on average. Fails when values do not depend on observations."""
+    """One step whose reward is the observed cue, 0 on average. Fails if values do not depend on observations."""
 
     def value_of_cue(self, gamma: float, cue: Cue) -> float:
         return float(cue)
@@ -133,7 +133,7 @@ class ObservedSign(AbstractProbe):
 @FAMILIES.register("probe-two_step")
 @dataclass(frozen=True)
 class TwoStep(AbstractProbe):
-    """Only the second step earns 1. Fails when rewards, discounts or `last` are shifted by one step."""
+    """Only the second step has reward 1. Fails if rewards, discounts or `last` are shifted by one step."""
 
     length: ClassVar[int] = 2
 
@@ -150,7 +150,7 @@ class TwoStep(AbstractProbe):
 @FAMILIES.register("probe-matching")
 @dataclass(frozen=True)
 class Matching(AbstractProbe):
-    """One step that earns 1 if all agents play the observed bit. Fails when actions do not follow observations."""
+    """One step with reward 1 if all agents play the observed bit. Fails if actions do not depend on observations."""
 
     def value_of_cue(self, gamma: float, cue: Cue) -> float:
         return 1.0
@@ -165,10 +165,10 @@ class Matching(AbstractProbe):
 @FAMILIES.register("probe-masked")
 @dataclass(frozen=True)
 class Masked(AbstractProbe):
-    """The cue's bit earns 1 at each of two steps, but at the second the first agent may not play it.
+    """Two steps with reward 1 if all play the cue's bit, which the first agent cannot do in the second step.
 
-    Fails when the maximum of a target, or the choice of an action, runs over actions that are not available:
-    the value is then 1 + gamma.
+    Fails if the maximum of a target, or the choice of an action, includes unavailable actions.
+    The value is then 1 + gamma.
     """
 
     length: ClassVar[int] = 2
@@ -194,9 +194,9 @@ class Masked(AbstractProbe):
 @FAMILIES.register("probe-truncated")
 @dataclass(frozen=True)
 class Truncated(AbstractProbe):
-    """Every step earns 1, for ever; a time limit the agents cannot see cuts episodes after five steps.
+    """Every step has reward 1. A time limit that agents do not observe cuts episodes after five steps.
 
-    The value is that of the unlimited task. Fails when a time limit is taken for an end.
+    The value is that of the unlimited task. Fails if a time limit is treated as a termination.
     """
 
     length: ClassVar[int] = 5
@@ -212,7 +212,7 @@ class Truncated(AbstractProbe):
 @FAMILIES.register("probe-terminated")
 @dataclass(frozen=True)
 class Terminated(AbstractProbe):
-    """Every step earns 1 and the fifth is the end. Fails when values are bootstrapped across an end."""
+    """Every step has reward 1, and the fifth terminates. Fails if values are bootstrapped across a termination."""
 
     length: ClassVar[int] = 5
 
@@ -229,9 +229,9 @@ class Terminated(AbstractProbe):
 @FAMILIES.register("probe-recall")
 @dataclass(frozen=True)
 class Recall(AbstractProbe):
-    """The cue is shown at the start alone, and its bit must be played by all at the third step.
+    """The cue is shown only at the start, and all agents must play its bit in the third step.
 
-    Fails without a memory, or when the memory is lost or carried over between episodes.
+    Fails without a memory, or if the memory is lost or carried over between episodes.
     """
 
     length: ClassVar[int] = 3
@@ -250,7 +250,7 @@ class Recall(AbstractProbe):
 
 
 class Walkers(eqx.Module):
-    """Where each sub-team is in its corridor, and the clock."""
+    """The position of each sub-team in its corridor, and the time."""
 
     place: Int[Array, " team"]
     time: Int[Array, ""]
@@ -258,17 +258,17 @@ class Walkers(eqx.Module):
 
 @dataclass(frozen=True)
 class Corridors(AbstractEnv[Walkers]):
-    """Sub-teams that walk side by side, each in a corridor of its own: one step where all its members agree, else none.
+    """Sub-teams side by side, each in its own corridor. A sub-team moves if all its members choose the same action.
 
-    Each step costs a sub-team 0.1 until it reaches the end, which pays 1; the episode ends once all are there, or is
-    cut after 30 steps. A sub-team earns what it would alone, and so values are sums over sub-teams. Fails when one
-    sub-team's option is taken for another's.
+    Each step costs a sub-team 0.1 until it reaches the end, which gives 1. The episode ends when all are there, or
+    after 30 steps. Sub-teams do not affect each other's rewards, so values are sums over sub-teams. Fails if one
+    sub-team's option is mistaken for another's.
     """
 
     pays: tuple[float, ...] = (1.0,)
     """The weight of each sub-team's rewards."""
     mates: int = 1
-    """Agents of a sub-team; those of the first come first."""
+    """The number of agents per sub-team. The first agents form the first sub-team."""
     length: int = 6
     num_actions: int = 3
     noop: int = 0

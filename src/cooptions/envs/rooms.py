@@ -1,11 +1,11 @@
-"""Rooms: which cells an agent can walk to, and along which coordinates walls keep two agents apart."""
+"""Rooms: the cells that an agent can reach, and the coordinates along which walls separate two agents."""
 
 import numpy as np
 from jaxtyping import Bool
 
 
 def reachable(walls: Bool[np.ndarray, "height width"], start: int) -> Bool[np.ndarray, "height width"]:
-    """The cells that an agent can walk to from the cell numbered `start`, row by row."""
+    """The cells that an agent can reach from cell number `start`. Cells are numbered row by row."""
     reached = np.zeros_like(walls)
     reached.flat[start] = True
     while True:
@@ -18,9 +18,9 @@ def reachable(walls: Bool[np.ndarray, "height width"], start: int) -> Bool[np.nd
 
 
 def apart(first: Bool[np.ndarray, "height width"], second: Bool[np.ndarray, "height width"]) -> tuple[bool, bool]:
-    """Whether two agents in these rooms can never share a value of x, and of y.
+    """Whether two agents in these rooms can never have the same value of x, and of y.
 
-    No walk then crosses the wall between them, and distances along that coordinate would be noise.
+    If so, no walk crosses the wall between them, and distances along that coordinate would be noise.
     """
     if np.any(first & second):
         return False, False

@@ -1,4 +1,4 @@
-"""Scenario names: `family-stem[,field=value...]` for environments of ours, `module:attribute` for any other."""
+"""Scenario names: `family-stem[,field=value...]` for environments of this package, `module:attribute` for others."""
 
 import dataclasses
 from functools import cache
@@ -12,7 +12,7 @@ from cooptions.parts import import_outside
 
 
 def make_env(scenario: str) -> AbstractEnv:
-    """The environment of a scenario name: `family-stem[,field=value...]`, or `module:attribute` of your own.
+    """The environment of a scenario name: `family-stem[,field=value...]`, or `module:attribute` for your own.
 
     `cooptions list` shows scenarios of every family.
 
@@ -24,7 +24,7 @@ def make_env(scenario: str) -> AbstractEnv:
 
 @cache
 def _named_env(scenario: str) -> AbstractEnv:
-    """One of ours. It is what its name says: to make and check it once is enough."""
+    """An environment of a known family. Cached, because the name determines it."""
     family = family_of(scenario, _known_families())
     name, *pairs = scenario.split(",")
     env = FAMILIES[family.name].parse(family.stem(name), dict(_option(pair) for pair in pairs))
@@ -33,7 +33,7 @@ def _named_env(scenario: str) -> AbstractEnv:
 
 
 def _known_families() -> dict[str, Family]:
-    """Those of the package, and what was registered from outside."""
+    """The families of the package, and those registered from outside."""
     outside = [name for name in FAMILIES.names() if name not in families()]
     return families() | {name: _outside_family(name, FAMILIES[name]) for name in outside}
 

@@ -1,4 +1,4 @@
-"""An environment of some of a team's agents: the others are there too, and act at random."""
+"""An environment in which some of a team's agents act, and the others act at random."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,11 +18,11 @@ from cooptions.errors import ConfigError, require
 from cooptions.types import TimeStep
 
 MOST_TRIES = 32
-"""Episodes that are begun, at most, to find one whose other agents leave the members their places."""
+"""The maximum number of episodes begun in search of one whose other agents leave the members' places free."""
 
 
 class SubteamState(eqx.Module):
-    """The environment, who the members of this episode are, and what each agent of the whole team can do."""
+    """The environment's state, the members of this episode, and the available actions of the whole team."""
 
     inner: object
     members: Int[Array, " member"]
@@ -32,9 +32,9 @@ class SubteamState(eqx.Module):
 class SubteamEnv(AbstractWrapper[SubteamState]):
     """An environment of m of the N agents of another. The other agents act at random.
 
-    Each episode draws who the members are, uniformly among the sub-teams that `members` stands for. A number stands for
-    all sub-teams of this size and needs agents that are all alike. A tuple of agents, counted from 0, stands for all
-    sub-teams of the same types in the same order. Options that are trained here are options of m agents.
+    Each episode draws its members uniformly from the sub-teams that `members` stands for. A number stands for all
+    sub-teams of that size, and needs agents of one type. A tuple of agent indices, counted from 0, stands for all
+    sub-teams of the same types in the same order. Options trained here are options of m agents.
 
         pairs = co.SubteamEnv(co.make_env("grid-8x8-4p"), 2)
         state, timestep = pairs.reset(key)
@@ -43,7 +43,7 @@ class SubteamEnv(AbstractWrapper[SubteamState]):
 
     env: AbstractEnv = eqx.field(static=True)
     members: Members = eqx.field(static=True)
-    """A number where the agents are all alike, else the first sub-team of this kind."""
+    """A number if the agents are all of one type, otherwise the first sub-team of this kind."""
 
     def __init__(self, env: AbstractEnv, members: Members) -> None:
         require(env.num_options == 0, "members: take them of an environment without options, then add these")
@@ -53,7 +53,7 @@ class SubteamEnv(AbstractWrapper[SubteamState]):
 
     @property
     def places(self) -> Int[np.ndarray, "subteam member"]:
-        """The agents of every sub-team that may be drawn."""
+        """The agents of every sub-team that can be drawn."""
         return subteams(self.env.agent_types, self.members)
 
     @property
@@ -71,7 +71,7 @@ class SubteamEnv(AbstractWrapper[SubteamState]):
     def reset_to(
         self, agent_states: Float[np.ndarray, "agent feature"], key: PRNGKeyArray
     ) -> tuple[SubteamState, TimeStep]:
-        """Like `reset`, with the members in these states. Where another agent is in their way, the others are drawn
+        """Like `reset`, with the members in these states. If another agent is in their way, the others are drawn
         again."""
         members = np.asarray(self.draw(key))
         for attempt in range(MOST_TRIES):
@@ -99,20 +99,20 @@ class SubteamEnv(AbstractWrapper[SubteamState]):
         return self.env.signals(state.inner)[state.members]
 
     def draw(self, key: PRNGKeyArray) -> Int[Array, " member"]:
-        """The members of an episode."""
+        """Draw the members of an episode."""
         places = jnp.asarray(self.places)
         return places[jax.random.randint(key, (), 0, len(places))]
 
     def _begun(
         self, members: Int[Array, " member"], inner: object, timestep: TimeStep
     ) -> tuple[SubteamState, TimeStep]:
-        """A state of the environment and its time step, as the members see it."""
+        """A state of the environment, and its time step as the members see it."""
         seen = replace(timestep, observation=timestep.observation[members], action_mask=timestep.action_mask[members])
         return SubteamState(inner, members, timestep.action_mask), seen
 
 
 def subteam_envs(env: AbstractEnv, num_members: int) -> Iterator[SubteamEnv]:
-    """An environment for each kind of sub-team of this size; none where the team is no larger."""
+    """An environment for each kind of sub-team of this size; none if the team is no larger."""
     if 2 <= num_members < env.num_agents and env.num_options == 0:
         every = combinations(range(env.num_agents), num_members)
         kinds = {tuple(env.agent_types[agent] for agent in each): each for each in every}
@@ -120,10 +120,9 @@ def subteam_envs(env: AbstractEnv, num_members: int) -> Iterator[SubteamEnv]:
 
 
 def env_for(env: AbstractEnv, team: Team) -> AbstractEnv:
-    """The environment in which the agents of a team are all there are.
+    """The environment of a given team: `env` itself, or some of its agents if the team is smaller.
 
-    That is the environment itself, or one of some of its agents where the team is smaller. A team that is no part of
-    the environment's is left to those who compare the two and say in what they differ.
+    If no sub-team fits, the result is `env`. The caller compares it with the team and reports the differences.
     """
     fitting = (
         each
@@ -134,6 +133,6 @@ def env_for(env: AbstractEnv, team: Team) -> AbstractEnv:
 
 
 def agents_in_words(env: AbstractEnv) -> str:
-    """How many agents an environment is of: `4 agents`, or `2 of 4 agents` where the others act at random."""
+    """The number of agents in words: `4 agents`, or `2 of 4 agents` if the others act at random."""
     inside = f"{env.num_agents} of {env.env.num_agents}" if isinstance(env, SubteamEnv) else env.num_agents
     return f"{inside} agents"

@@ -1,4 +1,4 @@
-"""What discovery has to know of an environment."""
+"""The description of an environment that discovery needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,20 +13,20 @@ from cooptions.errors import require, require_whole
 from cooptions.types import Feature
 
 Members = int | tuple[int, ...]
-"""Who takes part: so many agents of a team whose agents are all alike, or agents that stand for all of their types."""
+"""The members of a sub-team: a number of agents of one type, or agents that stand for all of the same types."""
 
 
 @dataclass(frozen=True)
 class Team:
-    """What discovery has to know of an environment: its agents and the features of their states."""
+    """The description of an environment that discovery needs: its agents and the features of their states."""
 
     features: tuple[Feature, ...]
     agent_features: tuple[tuple[bool, ...], ...]
     agent_types: tuple[int, ...]
     columns: tuple[int, ...] = ()
-    """Which features of the environment these are; all of them where left out."""
+    """The indices of these features in the environment. Empty for all features."""
     part_of: "Team | None" = field(default=None, metadata={"may_be_absent": True})
-    """The whole team, where this is a sub-team. Types have the numbers that they have there."""
+    """The whole team, if this is a sub-team. Types keep their numbers."""
 
     @classmethod
     def of(cls, env: AbstractEnv, columns: Sequence[int] | None = None) -> "Team":
@@ -37,11 +37,11 @@ class Team:
         return cls(tuple(env.features[column] for column in kept), rows, env.agent_types, chosen)
 
     def select(self, agent_states: Shaped[Array, "*batch all_feature"]) -> Shaped[Array, "*batch feature"]:
-        """The features of agents' states that the team is described by."""
+        """The features of agents' states that belong to this description."""
         return agent_states[..., np.array(self.columns)] if self.columns else agent_states
 
     def part(self, members: Members) -> "Team":
-        """The sub-team of these members; the team itself where they are all of it."""
+        """The sub-team of these members, or the team itself if they are all of it."""
         chosen = subteams(self.agent_types, members)[0]
         if len(chosen) == self.num_agents:
             return self
@@ -50,12 +50,12 @@ class Team:
 
     @property
     def whole(self) -> "Team":
-        """The team that this is a part of, or this."""
+        """The team that this is a sub-team of, or this team."""
         return self.part_of or self
 
     @property
     def places(self) -> Int[np.ndarray, "subteam member"]:
-        """The agents of the whole team in each of the sub-teams that this one stands for."""
+        """The agents of the whole team in each sub-team that this one stands for."""
         return _alike(self.whole.agent_types, self.agent_types)
 
     @property
@@ -69,7 +69,7 @@ class Team:
 
     @property
     def num_types(self) -> int:
-        """How many types there are in the whole team."""
+        """The number of types in the whole team."""
         return len(set(self.whole.agent_types))
 
     @property
@@ -84,7 +84,8 @@ class Team:
         return np.repeat(self.type_has_feature, self.input_widths, axis=1)
 
     def type_has_head(self, num_heads: int) -> np.ndarray:
-        """Bool[type, head]: a head for each feature counts for those that have it; a single one, for all."""
+        """Bool[type, head]: one head per feature applies to agents that have the feature. Other heads apply to all
+        agents."""
         if num_heads == len(self.features):
             return self.type_has_feature
         return np.ones((self.num_types, num_heads), bool)
@@ -101,17 +102,17 @@ class Team:
 
     @property
     def input_widths(self) -> tuple[int, ...]:
-        """How many columns each feature takes in `inputs`."""
+        """The number of columns of each feature in `inputs`."""
         return tuple(feature.size if feature.kind == "categorical" else 1 for feature in self.features)
 
     def input_slices(self) -> tuple[slice, ...]:
-        """Where each feature lies in the network input of `inputs`."""
+        """The columns of each feature in `inputs`."""
         widths = self.input_widths
         ends = np.cumsum(widths)
         return tuple(slice(int(end - width), int(end)) for end, width in zip(ends, widths, strict=True))
 
     def inputs(self, states: Shaped[Array, "*batch feature"]) -> Float[Array, "*batch input"]:
-        """Single-agent states as network input: coordinates scaled to [-1, 1], categoricals one-hot."""
+        """Single-agent states as network input: categorical features one-hot, all others scaled to [-1, 1]."""
         columns = []
         for index, feature in enumerate(self.features):
             value = states[..., index].astype(jnp.float32)
@@ -125,9 +126,10 @@ class Team:
     def with_type(
         self, inputs: Float[Array, "*batch input"], types: Int[Array | np.ndarray, "*batch"]
     ) -> Float[Array, "*batch typed_input"]:
-        """As agents of these types see them: what they lack is 0, and the type follows, one-hot, if there are several.
+        """Network input as agents of these types see it: what they lack is 0, and a one-hot type is appended.
 
-        Both are for heterogeneous teams (paper, appendix on heterogeneous state spaces).
+        The type is appended only if there are several. Both are for heterogeneous teams (paper, appendix on
+        heterogeneous state spaces).
         """
         if self.num_types > 1 or not self.type_has_feature.all():
             inputs = jnp.where(jnp.asarray(self.type_has_input)[types], inputs, 0.0)
@@ -139,15 +141,15 @@ class Team:
     def typed_inputs(
         self, states: Shaped[Array, "*batch feature"], types: Int[Array | np.ndarray, "*batch"]
     ) -> Float[Array, "*batch typed_input"]:
-        """`inputs`, as agents of these types see them."""
+        """`inputs` as agents of these types see them."""
         return self.with_type(self.inputs(states), types)
 
 
 def subteams(agent_types: tuple[int, ...], members: Members) -> Int[np.ndarray, "subteam member"]:
-    """The agents of every sub-team that `members` stand for, in the order of the team.
+    """The agents of every sub-team that `members` stands for, in the order of the team.
 
-    A number stands for all sub-teams of this size, which needs agents that are all alike. Agents stand for all
-    sub-teams of the same types in the same order.
+    A number stands for all sub-teams of this size, and needs agents of one type. Agents stand for all sub-teams of the
+    same types in the same order.
     """
     num = len(agent_types)
     if isinstance(members, tuple):
@@ -168,13 +170,13 @@ def subteams(agent_types: tuple[int, ...], members: Members) -> Int[np.ndarray, 
 
 
 def _alike(agent_types: tuple[int, ...], wanted: tuple[int, ...]) -> Int[np.ndarray, "subteam member"]:
-    """Every sub-team with these types, in the order of the team."""
+    """Every sub-team with these types in this order."""
     every = combinations(range(len(agent_types)), len(wanted))
     return np.array([chosen for chosen in every if tuple(agent_types[agent] for agent in chosen) == wanted])
 
 
 def _compositions(agent_types: tuple[int, ...], num: int) -> str:
-    """The kinds of sub-teams of this size, with one of each."""
+    """The kinds of sub-teams of this size in words, with an example of each."""
     kinds: dict[tuple[int, ...], tuple[int, ...]] = {}
     for chosen in combinations(range(len(agent_types)), num):
         kinds.setdefault(tuple(agent_types[agent] for agent in chosen), chosen)

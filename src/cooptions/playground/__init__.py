@@ -1,1 +1,1 @@
-"""A local page: drag a team, see its eigenfunctions answer, play its options, watch what it has learned."""
+"""A local page to drag a team, see its eigenfunctions, play its options, and watch what it has learned."""

@@ -1,4 +1,4 @@
-"""The board that a team is drawn on: its cells, and which states of an agent they stand for."""
+"""The board on which a team is drawn: its cells, and the states of an agent that they stand for."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,17 +15,17 @@ from cooptions.types import Feature
 
 @dataclass(frozen=True, eq=False)
 class Board:
-    """Rows and columns, and the features of an agent's state that they are the values of."""
+    """Rows and columns of cells, and the features of an agent's state that they stand for."""
 
     features: tuple[Feature, ...]
     agent_features: Bool[np.ndarray, "agent feature"]
     floor: Floor
     has_column: bool
-    """Whether a second feature runs along the columns; else there is one column."""
+    """Whether a second feature runs along the columns. Otherwise there is one column."""
 
     @classmethod
     def of(cls, env: AbstractEnv) -> "Board":
-        """The floor of an environment. One without is drawn over its first two features, whatever they are."""
+        """The board of an environment: its floor, or without one its first two features."""
         known = floor(env)
         if known is not None:
             return cls(env.features, env.agent_features, known, True)
@@ -40,7 +40,7 @@ class Board:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """Which features run along the rows, and the columns."""
+        """The indices of the features along the rows and the columns."""
         return (self.floor.row, self.floor.column) if self.has_column else (self.floor.row,)
 
     @cached_property
@@ -50,7 +50,7 @@ class Board:
 
     @cached_property
     def values(self) -> Float[np.ndarray, "cell axis"]:
-        """The values of the board's features in the middle of every cell."""
+        """The values of the board's features at the centre of every cell."""
         columns = []
         for axis, index in enumerate(self.axes):
             low, high = limits(self.features[index])
@@ -60,14 +60,14 @@ class Board:
     def sweep(
         self, agent_states: Float[np.ndarray, "agent feature"], agent: int
     ) -> Float[np.ndarray, "cell agent feature"]:
-        """The joint states as one agent moves over all cells while the others stand where they are."""
+        """The joint states as one agent moves over all cells and the others keep their states."""
         joint = np.repeat(agent_states[None].astype(np.float32), len(self.cells), axis=0)
         for axis, index in enumerate(self.axes):
             joint[:, agent, index] = self.values[:, axis] * self.agent_features[agent, index]
         return joint
 
     def random_states(self, num: int, rng: np.random.Generator) -> Float[np.ndarray, "state agent feature"]:
-        """Joint states with every agent somewhere."""
+        """Random joint states with all agents in cells without walls."""
         shape = num, self.num_agents
         columns = [
             rng.integers(0, feature.size, shape) if feature.discrete else rng.uniform(feature.low, feature.high, shape)
@@ -78,13 +78,13 @@ class Board:
         return joint * self.agent_features
 
     def spread(self, maps: Float[np.ndarray, "cell k"]) -> Float[np.ndarray, "k row column"]:
-        """Values of the cells as maps; walls are NaN."""
+        """Values of the cells as maps. Walls are NaN."""
         whole = np.full((maps.shape[1], *self.floor.walls.shape), np.nan, np.float32)
         whole[:, self.cells[:, 0], self.cells[:, 1]] = maps.T
         return whole
 
     def check(self, agent_states: Float[np.ndarray, "agent feature"]) -> None:
-        """Refuse states off the board."""
+        """Raise `ConfigError` for impossible states, for example off the board or in a wall."""
         require_on_axes(self.features, agent_states)
         for agent, row in enumerate(agent_states):
             lacking = row[~self.agent_features[agent]]
@@ -94,7 +94,7 @@ class Board:
                 require(not self.floor.walls[cell], f"agent {agent + 1}: row {cell[0]}, column {cell[1]} is no floor")
 
     def place(self, agent_state: Float[np.ndarray, " feature"]) -> list[float]:
-        """Row and column of a single-agent state, within the board."""
+        """Row and column of a single-agent state, clipped to the board."""
         found = []
         for axis, index in enumerate(self.axes):
             low, high = limits(self.features[index])
@@ -104,7 +104,7 @@ class Board:
         return found if self.has_column else [*found, 0.0]
 
     def describe(self) -> dict[str, Any]:
-        """What the page needs to draw it and to turn places into states."""
+        """The data with which the page draws the board and converts places to states."""
         return {
             "walls": self.floor.walls.astype(int).tolist(),
             "axes": list(self.axes),

@@ -22,22 +22,22 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class PlayArguments:
-    """Open a local page: drag a team, see its eigenfunctions answer, play its options, watch what it has learned."""
+    """Open a local page: drag a team, see its eigenfunctions, play its options, watch what it has learned."""
 
     runs: tuple[Path, ...] = field(default=(), metadata={"positional": True})
-    """Run directories or option sets, between which the page can switch; the newest run in `runs/` if none is named."""
+    """Run directories or option sets that the page can show. By default, the newest run in `runs/`."""
     scenario: str = ""
-    """Where the options of a set are played, if it does not lie in its run."""
+    """The scenario in which the options of a set are played, if the set is not inside its run."""
     host: str = "127.0.0.1"
-    """The address to listen at. Any other than this one lets other machines in, if they know the token."""
+    """The address to listen on. Any but a local one gives access to other machines, if they know the token."""
     port: int = 0
-    """The port to listen at; 0 takes a free one."""
+    """The port to listen on; 0 chooses a free one."""
     browser: bool = True
     """Do not open the page in the browser."""
     export: Path | None = None
-    """Write the first run named as one self-contained HTML file instead, with what can be worked out beforehand."""
+    """Write the first run as one self-contained HTML file instead, with results that are computed in advance."""
     trust: bool = False
-    """Import a scenario or part from outside the package that a run names."""
+    """Import code from outside that a run names, for example its scenario."""
 
     def __post_init__(self) -> None:
         require(0 <= self.port < 2**16, f"port must be 0 to 65535, not {self.port}")
@@ -68,7 +68,7 @@ def _serve(library: "Library", arguments: PlayArguments, console: "Console") -> 
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     token = secrets.token_urlsafe(24)
-    sock = _listen(arguments.host, arguments.port)  # first: it may be refused
+    sock = _listen(arguments.host, arguments.port)  # first, because it may fail
     with console.status("compiling ..."):
         library.scene(0)
     address = f"http://{_shown(arguments.host)}:{sock.getsockname()[1]}/{token}/"
@@ -84,7 +84,7 @@ def _serve(library: "Library", arguments: PlayArguments, console: "Console") -> 
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket at an address that is free."""
+    """A socket that is bound to this address."""
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, kind)
@@ -98,5 +98,5 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _shown(host: str) -> str:
-    """An address as it stands in a URL."""
+    """A host as it is written in a URL."""
     return f"[{host}]" if ":" in host else host

@@ -1,7 +1,7 @@
-"""The page as one file: for a paper's web page, with what can be worked out beforehand.
+"""The page as one file, for a paper's web page, with results that are computed in advance.
 
-Where z is a sum over agents (`AddsUp`), the file holds each agent's distances and the eigenfunctions over z: the page
-answers to any joint state. Else it holds every joint state, where these are few.
+If z is a sum over agents (`AddsUp`), the file has each agent's distances and the eigenfunctions on a grid of z, so the
+page can show any joint state. Otherwise it has every joint state, if there are few.
 """
 
 import base64
@@ -26,22 +26,22 @@ from cooptions.playground.pages import static_files
 from cooptions.playground.scene import Scene
 
 NUM_STARTS = 6
-"""Starts from which every option is played."""
+"""The number of starts from which every option is played."""
 NUM_EPISODES = 2
 MOST_ROLLOUTS = 3_000_000
-"""Bytes of roll-outs; of more, fewer starts are kept."""
+"""The maximum size of roll-outs in bytes. Beyond it, fewer starts are kept."""
 MOST_JOINT = 3_000_000
-"""Numbers of joint states and eigenfunctions, where all of them are kept."""
+"""The maximum count of values, over all joint states, of the eigenfunctions and z."""
 POINTS = {1: 256, 2: 64, 3: 24}
-"""Values of each component of z at which eigenfunctions are kept, by how many components there are."""
+"""The number of grid points per component of z, by the number of components."""
 STEPS = 254
-"""Into how many parts the range of a number is cut, to be kept in a byte."""
+"""The number of steps into which a range of values is divided, so that a value fits into a byte."""
 MODULES = ("dom.js", "colours.js", "board.js", "charts.js", "player.js", "source.js", "file_source.js", "main.js")
 POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
 
 
 def export(scene: Scene, subject: dict[str, Any], path: Path) -> list[str]:
-    """Write the page of one scene, and say what it holds and what not."""
+    """Write the page of one scene. Returns lines that say what it has and what it lacks."""
     require(
         set(scene.board.axes) == set(range(len(scene.env.features))),
         "export: agents have features besides their place; use `cooptions play` without --export",
@@ -65,7 +65,7 @@ def export(scene: Scene, subject: dict[str, Any], path: Path) -> list[str]:
 
 
 def one_page(data: dict[str, Any]) -> str:
-    """The page with its style, its modules and its data inside."""
+    """The HTML of the page, with its style, its modules and its data."""
     files = static_files()
     script = "\n".join(_inlined(files[name]) for name in MODULES)
     held = json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
@@ -79,13 +79,13 @@ def one_page(data: dict[str, Any]) -> str:
 
 
 def _inlined(module: str) -> str:
-    """A module without its imports and exports: all share one scope."""
+    """A module without its imports and exports, because all modules share one scope."""
     lines = (line.removeprefix("export ") for line in module.splitlines() if not line.startswith("import "))
     return "\n".join(lines)
 
 
 def _answers(lens: Lens) -> tuple[dict[str, Any], str]:
-    """What the page needs to answer as the lens does, and how exact it is."""
+    """The data from which the page computes what the lens would, and a sentence about its precision."""
     team, representation = lens.found.team, lens.found.discovery.representation
     dimensions = len(lens.found.z_names)
     if has_table(representation, team) and dimensions in POINTS and not team.columns:
@@ -100,7 +100,7 @@ def _answers(lens: Lens) -> tuple[dict[str, Any], str]:
 
 
 def _sums(found: Discovered, board: Board) -> dict[str, Any]:
-    """Distances of single agents to all values of features, and the eigenfunctions on a grid of z."""
+    """The distances from single agents to all values of features, and the eigenfunctions on a grid of z."""
     representation: Any = found.discovery.representation
     table = Table.of(representation, found.team, found.representation)
     states = board.random_states(20_000, np.random.default_rng(2))
@@ -125,7 +125,7 @@ def _sums(found: Discovered, board: Board) -> dict[str, Any]:
 
 
 def _joint(lens: Lens) -> dict[str, Any]:
-    """Eigenfunctions and z of every joint state of the board's cells, the last agent's cell running fastest."""
+    """Eigenfunctions and z of every joint state of the board's cells. The last agent's cell varies fastest."""
     cells = np.zeros((len(lens.board.cells), len(lens.board.features)), np.float32)
     cells[:, list(lens.board.axes)] = lens.board.values
     joint = np.array(list(itertools.product(range(len(cells)), repeat=lens.board.num_agents)))
@@ -140,7 +140,7 @@ def _joint(lens: Lens) -> dict[str, Any]:
 
 
 def _bytes(name: str, values: Float[np.ndarray, "point k"]) -> dict[str, Any]:
-    """Numbers in a byte each, and the limits between which they lie."""
+    """Values as one byte each, and the limits of their range."""
     limits = np.maximum(np.abs(values).max(axis=0), 1e-6)
     quantised: UInt8[np.ndarray, "point k"] = np.rint((values / limits + 1) / 2 * STEPS).astype(np.uint8)
     return {name: _base64(quantised), f"{name}_limits": numbers(limits)}
@@ -151,7 +151,7 @@ def _base64(array: np.ndarray) -> str:
 
 
 def _rollouts(scene: Scene) -> tuple[list[dict[str, Any]], list[list[dict[str, Any]]]]:
-    """Starts, and every option played from each; as many starts as fit."""
+    """Starts, and every option played from each. The number of starts is limited by the size of their roll-outs."""
     num_options = 0 if scene.options is None else scene.options.num_options
     starts, plays, size = [], [], 0
     for seed in range(NUM_STARTS):

@@ -1,4 +1,4 @@
-"""Eigenfunctions, seen from where the team stands: maps, n-distances and the Fermat state of one joint state."""
+"""Eigenfunctions as seen from one joint state: maps, n-distances and the Fermat state."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,27 +15,27 @@ from cooptions.discovery.discovered import Discovered
 from cooptions.playground.board import Board
 
 NUM_SAMPLES = 512
-"""Joint states from which the scales of maps and bars are made."""
+"""The number of joint states from which the scales of maps and bars are computed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Lens:
-    """What discovery found, ready to answer within milliseconds: each question has one shape, compiled once."""
+    """A discovery that answers within milliseconds, because each question has one shape and is compiled once."""
 
     found: Discovered
     board: Board
 
     @cached_property
     def evaluate(self) -> Evaluator:
-        """All eigenfunctions at one joint state, with what all have in common done beforehand."""
+        """All eigenfunctions at one joint state. What joint states share is precomputed."""
         return self.found.evaluator()
 
     def maps(self, agent_states: Float[np.ndarray, "agent feature"], agent: int) -> Float[np.ndarray, "k row column"]:
-        """Every eigenfunction as one agent moves over all cells; NaN where there is a wall."""
+        """Every eigenfunction as one agent moves over all cells. Walls are NaN."""
         return self.board.spread(np.asarray(_values(self.evaluate, self.board.sweep(agent_states, agent))))
 
     def along(self, agent_states: Float[np.ndarray, "time agent feature"]) -> list[dict[str, Any]]:
-        """Values, n-distances and the Fermat state of several joint states."""
+        """Eigenfunctions, n-distances and the Fermat state of several joint states."""
         values, z, fermat = jax.device_get(_told(self.found, self.evaluate, agent_states.astype(np.float32)))
         rows = []
         for time in range(len(agent_states)):
@@ -45,7 +45,7 @@ class Lens:
 
     @cached_property
     def scales(self) -> dict[str, list[float]]:
-        """How large eigenfunctions and n-distances are where agents stand anywhere."""
+        """The typical size of each eigenfunction and n-distance at random joint states."""
         states = self.board.random_states(NUM_SAMPLES, np.random.default_rng(0))
         values, z, _ = jax.device_get(_told(self.found, self.evaluate, states))
         high = np.percentile(np.abs(values), 98, axis=0)
@@ -64,14 +64,14 @@ class Lens:
         }
 
     def _whole(self, fermat: Float[np.ndarray, " kept"]) -> list[float | None]:
-        """A Fermat state with all features of the environment; those that discovery was not shown are None."""
+        """A Fermat state with all features of the environment. Those that discovery does not use are None."""
         kept = list(self.found.team.columns or range(len(self.board.features)))
         values = numbers(fermat)
         return [values[kept.index(i)] if i in kept else None for i in range(len(self.board.features))]
 
 
 def numbers(values: Any) -> list[Any]:
-    """Numbers as JSON has them: rounded to five digits, None for those that are not finite."""
+    """Numbers for JSON: rounded to five significant digits, or None if they are not finite."""
     array = np.asarray(values, np.float64)
     if array.ndim > 1:
         return [numbers(row) for row in array]

@@ -1,4 +1,4 @@
-"""What the page may show: the seeds of the runs and option sets that were named, and nothing else on the disk."""
+"""What the page can show: the seeds of the named runs and option sets, and nothing else on the disk."""
 
 import contextlib
 import threading
@@ -27,12 +27,12 @@ from cooptions.runs.run import Run, given_options
 from cooptions.runs.team import team_of_run
 
 RUNS = Path("runs")
-"""Where runs are looked for if none is named."""
+"""The folder in which runs are looked for if none is named."""
 
 
 @runtime_checkable
 class Subject(Protocol):
-    """Something to open."""
+    """Something that can be opened as a scene."""
 
     def open(self) -> Scene: ...
 
@@ -41,17 +41,17 @@ class Subject(Protocol):
 
 @dataclass(frozen=True)
 class SeedOfRun:
-    """One seed of a run, or of a part of it."""
+    """One seed of a run, which may be incomplete."""
 
     path: Path
     seed: int
-    """Counted from 0."""
+    """The seed's index, counted from 0."""
     trust: bool = False
 
     def open(self) -> Scene:
-        """Read what there is. Nothing is locked, made or written.
+        """Load what the run has. Nothing is locked, made or written.
 
-        A page shows one team: where the whole team has learned with options of some of its agents, the whole one.
+        A page shows one team. If the whole team has learned with options of some of its agents, it is the whole team.
         """
         run = _read(self.path, self.trust)
         team = team_of_run(run, self.seed) if run.has("learning") else None
@@ -95,11 +95,11 @@ class SharedSet:
 
 @dataclass
 class Library:
-    """Scenes by number, opened when they are first asked for."""
+    """Scenes by index. Each is opened when it is first requested."""
 
     subjects: tuple[Subject, ...]
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """One thing is worked out at a time: two cores have enough to do."""
+    """Allows one computation at a time, because a single one keeps two cores busy."""
     opened: dict[int, Scene] = field(default_factory=dict)
 
     @classmethod
@@ -111,7 +111,7 @@ class Library:
         return [subject.describe() for subject in self.subjects]
 
     def scene(self, index: int) -> Scene:
-        """The scene of this number, warmed up."""
+        """The scene with this index, opened and compiled."""
         require(0 <= index < len(self.subjects), f"subject: there are 0 to {len(self.subjects) - 1}, not {index}")
         if index not in self.opened:
             scene = self.subjects[index].open()
@@ -120,7 +120,7 @@ class Library:
         return self.opened[index]
 
     def prepare(self) -> None:
-        """Compile beforehand what the first scene needs to play: whoever presses a button soon waits less."""
+        """Compile what the first scene needs to play an option, so that the first play is faster."""
         scene = self.opened.get(0)
         with contextlib.suppress(CooptionsError):
             if scene is not None and scene.options is not None:
@@ -128,7 +128,7 @@ class Library:
 
 
 def newest_run(folder: Path = RUNS) -> Path:
-    """The run that was worked on last, of those in a folder."""
+    """The run in a folder that changed last."""
     found = [path.parent for path in folder.glob("*/manifest.json") if (path.parent / "config.json").exists()]
     if not found:
         raise ArtifactError(f"play: no run in {folder}/; name one, or make one: `cooptions run quick`")
@@ -151,7 +151,7 @@ def _subjects(path: Path, scenario: str, trust: bool) -> list[Subject]:
 
 
 def _shared(path: Path, scenario: str) -> Subject:
-    """An option set. One that lies in its run is shown with what was discovered there."""
+    """An option set. One inside its run is shown with the results of that run."""
     run = path.resolve().parent.parent
     if not scenario and path.resolve().parent.name == SETS and (run / "config.json").exists():
         first = config_of_run(read_run(run)).seed

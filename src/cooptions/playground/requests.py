@@ -1,4 +1,4 @@
-"""What a page may ask: every request is read here, and refused in one line where it is not what it should be."""
+"""The requests of the page. Every request is checked, and refused with a one-line reason if it is invalid."""
 
 import json
 import math
@@ -16,7 +16,7 @@ LARGEST_SEED = 2**31 - 1
 
 
 class Refused(CooptionsError):
-    """A request that is not answered, and why."""
+    """A refused request, with an HTTP status and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -24,7 +24,7 @@ class Refused(CooptionsError):
 
 
 class Fields:
-    """The fields of a JSON object, each of which is asked for once."""
+    """The fields of a JSON object. Each can be taken once."""
 
     def __init__(self, body: bytes) -> None:
         try:
@@ -42,7 +42,7 @@ class Fields:
         return value
 
     def states(self, scene: Scene) -> Float[np.ndarray, "agent feature"]:
-        """A state for each agent: a number for each feature."""
+        """The state of each agent, as a number for each feature."""
         rows, shape = self._take("states"), (scene.env.num_agents, len(scene.env.features))
         wanted = f"states must be {shape[0]} lists of {shape[1]} numbers"
         if not isinstance(rows, list) or len(rows) != shape[0]:
@@ -107,7 +107,7 @@ def _episode(scene: Scene, fields: Fields) -> Any:
 
 
 QUESTIONS = {"scene": _scene, "start": _start, "look": _look, "play": _play, "episode": _episode}
-"""Questions about one scene; `subjects` asks which there are."""
+"""The questions about one scene. The question `subjects` lists all scenes."""
 
 
 def _no_number(name: str) -> None:

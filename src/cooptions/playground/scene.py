@@ -1,4 +1,4 @@
-"""A scene: an environment with what one seed of a run found, trained and learned there."""
+"""A scene: an environment with what one seed of a run has discovered, trained and learned in it."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,7 +26,7 @@ from cooptions.runs.team import LearnedTeam
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What the page shows. Anything but the environment may be missing."""
+    """What the page shows. Everything but the environment and its board may be missing."""
 
     env: AbstractEnv
     board: Board
@@ -35,7 +35,7 @@ class Scene:
     team: LearnedTeam | None
 
     def describe(self) -> dict[str, Any]:
-        """All that stays as it is while one plays."""
+        """Everything that does not change while the page is used."""
         names = value_names(self.env)
         features = [
             {"name": f.name, "kind": f.kind, "size": f.size, "low": f.low, "high": f.high, "names": names.get(f.name)}
@@ -58,19 +58,19 @@ class Scene:
         }
 
     def start(self, seed: int) -> dict[str, Any]:
-        """Where an episode of this seed begins."""
+        """The start of an episode with this seed."""
         state, _ = _reset(self.env, jax.random.key(seed))
         states = np.asarray(self.env.agent_states(state))
         return {"states": numbers(states), "scenery": scenery(self.env, jax.tree.map(lambda leaf: leaf[None], state))}
 
     def look(self, agent_states: Float[np.ndarray, "agent feature"], agent: int) -> dict[str, Any]:
-        """How the eigenfunctions answer to one joint state, and their maps as one agent moves."""
+        """Eigenfunctions and n-distances at one joint state, and maps of the eigenfunctions as one agent moves."""
         self.board.check(agent_states)
         told = self._along(agent_states[None])[0]
         return told if self.lens is None else told | {"maps": numbers(self.lens.maps(agent_states, agent))}
 
     def play(self, agent_states: Float[np.ndarray, "agent feature"], option: int, seed: int) -> dict[str, Any]:
-        """One option, followed from where the agents stand until it ends."""
+        """Execute one option from the given states until it ends."""
         if self.options is None:
             raise ConfigError("this run has no options; `cooptions options RUN` trains them")
         require(0 <= option < self.options.num_options, f"option: there are 0 to {self.options.num_options - 1}")
@@ -91,7 +91,7 @@ class Scene:
         return {"steps": steps, "ended": "the team" if done.terminated else over, "scenery": shown}
 
     def episode(self, seed: int) -> dict[str, Any]:
-        """One episode of the learned team, with what it voted for and earned."""
+        """One episode of the learned team, with its votes and rewards."""
         if self.team is None:
             raise ConfigError("nothing was learned in this run; `cooptions train` or `cooptions run` does it")
         played = play_episode(self.team, jax.random.key(seed))
@@ -112,7 +112,7 @@ class Scene:
         return {"steps": steps, "scenery": scenery(innermost(self.env), played.rollout.states)}
 
     def warm_up(self) -> None:
-        """Compile what a drag needs."""
+        """Compile what dragging an agent needs."""
         states = np.asarray(self.start(0)["states"], np.float32)
         if self.lens is not None:
             _ = self.lens.scales

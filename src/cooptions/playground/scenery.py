@@ -1,4 +1,4 @@
-"""What stands around a team: kitchens as pictures, apples as a list; and what the values of features are called."""
+"""The surroundings of a team (kitchens as pictures, apples as a list), and the names of features' values."""
 
 import base64
 import functools
@@ -22,19 +22,19 @@ Names = dict[str, tuple[str, ...]]
 
 @functools.singledispatch
 def scenery(env: AbstractEnv, states: Any) -> dict[str, Any]:
-    """What stands around the team in states of one roll-out, whose leading axis is time; nothing by default."""
+    """The surroundings in the states of one roll-out, whose leading axis is time; nothing by default."""
     return {}
 
 
 @functools.singledispatch
 def value_names(env: AbstractEnv) -> Names:
-    """What the values of categorical features are called."""
+    """The names of the values of categorical features."""
     return {}
 
 
 @functools.singledispatch
 def shares_cells(env: AbstractEnv) -> bool:
-    """Whether agents may stand on one cell."""
+    """Whether agents can share a cell."""
     return True
 
 
@@ -45,7 +45,7 @@ def grid_shares_cells(env: Grid) -> bool:
 
 @scenery.register(Foraging)
 def foraging_scenery(env: Foraging, states: ForagingState) -> dict[str, Any]:
-    """Apples with their levels, those that are not eaten yet, for each step; and the agents' levels."""
+    """For each step, the uneaten apples with their levels. Also the agents' levels."""
     places, levels = np.asarray(states.apple_position).tolist(), np.asarray(states.apple_level).tolist()
     apples = [
         [
@@ -65,7 +65,7 @@ def foraging_shares_cells(env: Foraging) -> bool:
 
 @scenery.register(Overcooked)
 def kitchen_scenery(env: Overcooked, states: Kitchen) -> dict[str, Any]:
-    """A picture of the kitchen without its cooks for each step; equal ones are kept once."""
+    """A picture of the kitchen without its cooks for each step. Equal pictures are stored once."""
     images = kitchens_without_cooks(env, states)
     kept, index = np.unique(images.reshape(len(images), -1), axis=0, return_inverse=True)
     return {"pictures": [picture(each.reshape(images.shape[1:])) for each in kept], "picture": index.ravel().tolist()}
@@ -93,13 +93,13 @@ def subteam_value_names(env: SubteamEnv) -> Names:
 
 @scenery.register(SubteamEnv)
 def subteam_scenery(env: SubteamEnv, states: SubteamState) -> dict[str, Any]:
-    """What stands around the members, without the other agents; and what is told of each agent, of the members."""
+    """The surroundings of the members, without the other agents. Values per agent are those of the members."""
     told, members = scenery(env.env, states.inner), np.asarray(states.members)[0]
     return {name: [value[i] for i in members] if name == "levels" else value for name, value in told.items()}
 
 
 def picture(image: UInt8[np.ndarray, "height width 3"]) -> str:
-    """An image as a PNG in a `data:` address."""
+    """An image as a PNG in a `data:` URL."""
     content = io.BytesIO()
     Image.fromarray(image).save(content, "PNG")
     return f"data:image/png;base64,{base64.b64encode(content.getvalue()).decode()}"

@@ -1,4 +1,4 @@
-"""The server of the page: static files and a few questions, behind a secret in the address."""
+"""The server of the page: static files and a few questions, at an address with a secret token."""
 
 import hmac
 import json
@@ -33,7 +33,7 @@ HEADERS = {
 
 
 def make_app(library: Library, token: str) -> Starlette:
-    """The page under `/TOKEN/`; any other address is refused."""
+    """The application: the page under `/TOKEN/`. Any other address is refused."""
     files = static_files()
 
     async def page(request: Request) -> Response:
@@ -53,7 +53,7 @@ def make_app(library: Library, token: str) -> Starlette:
             return _json(200, await run_in_threadpool(answer, library, name, body))
         except CooptionsError:
             raise
-        except Exception as error:  # the server goes on whatever a question meets
+        except Exception as error:  # the server survives any error in a question
             log.error("%s could not be answered", name, exc_info=error)
             return _json(500, {"error": "the server could not answer; its log says why"})
 
@@ -71,14 +71,14 @@ def make_app(library: Library, token: str) -> Starlette:
 
 
 def _require_token(request: Request, token: str) -> None:
-    """Compare in constant time, so that the token cannot be guessed letter by letter."""
+    """Refuse an address without the token. Comparing in constant time prevents guessing the token letter by letter."""
     given = request.url.path.lstrip("/").partition("/")[0]
     if not hmac.compare_digest(given.encode("utf-8", "replace"), token.encode()):
         raise Refused(403, "the address lacks the token that `cooptions play` printed")
 
 
 async def _body(request: Request) -> bytes:
-    """The whole body, unless it is larger than any that the page sends."""
+    """The whole body. It is refused if it is larger than any that the page sends."""
     content = b""
     try:
         async for part in request.stream():

@@ -1,4 +1,4 @@
-"""What can be told of a run before anything of it is made."""
+"""Checks of a configuration before any of its stages runs."""
 
 from collections.abc import Collection
 
@@ -12,10 +12,10 @@ from cooptions.training.memory import enlarged, require_fits, require_room
 
 
 def require_possible(config: Config, stages: Collection[str], task: AbstractEnv | None) -> None:
-    """Refuse a run that would fail in one of these stages: parts that do not fit together, too little memory.
+    """Raise `ConfigError` if one of these stages would fail: incompatible parts, or too little memory.
 
-    `task` has the shapes of what would be learned in, if anything is to be: options more than the learner can take are
-    refused before they are discovered.
+    `task` has the shapes of the learning environment, or is None if nothing is to be learned. With it, more options
+    than the learner can take are refused before they are discovered.
     """
     discovering = config.discovering
     if "walk" in stages:
@@ -30,7 +30,7 @@ def require_possible(config: Config, stages: Collection[str], task: AbstractEnv 
 
 
 def _require_discovery(config: Config, stages: Collection[str]) -> None:
-    """The same of representation, Laplacian and options, for the seeds that discover."""
+    """Check representation, Laplacian and options in the same way. `config` has only the seeds that discover."""
     discovery = config.discovery
     data = dataset_shapes(discovery.team, config.seeds, config.walk.shape)
     if "representation" in stages:

@@ -1,4 +1,4 @@
-"""The configuration of a whole run: frozen, checked before anything compiles, one field per stage."""
+"""The configuration of a whole run, with one field per stage. It is frozen, and checked before anything compiles."""
 
 import dataclasses
 from dataclasses import dataclass, field, replace
@@ -33,23 +33,23 @@ from cooptions.scores.statistics import Scores
 from cooptions.training.keys import stage_key
 
 MOST_SEEDS = 10_000
-"""All of them are trained in one program."""
+"""The maximum number of seeds. All of them are trained in one program."""
 
 
 @dataclass(frozen=True)
 class LearningConfig:
-    """How the task is learned, and how often and how long the team is evaluated."""
+    """How the task is learned, and how often and over how many episodes the team is evaluated."""
 
     name: str = "iql"
-    """What tables and curves call it."""
+    """The method's name in tables and curves."""
     learner: LearnerConfig = field(default_factory=QConfig)
     macro: MacroConfig | None = None
-    """How joint options enter the task; without, there are none."""
+    """How joint options are used in the task. Without this, there are none."""
     evaluations: int = 50
-    """Evaluations, at equal intervals of training; the last is at its end, which comes early by what is left over where
-    updates cannot be divided by this number."""
+    """The number of evaluations, at equal intervals of training. The last one is at the end. If the number of updates
+    is not a multiple of this, training is shortened by the remainder."""
     episodes: int = 64
-    """Episodes of an evaluation."""
+    """The number of episodes per evaluation."""
 
     def __post_init__(self) -> None:
         updates = self.learner.build().num_updates
@@ -61,13 +61,13 @@ class LearningConfig:
 
     @property
     def stage(self) -> Learning:
-        """What is trained."""
+        """The stage that the training loop runs."""
         return Learning(self.learner.build(), self.evaluations, self.episodes)
 
     def scores(
         self, env: AbstractEnv, scenario: str, values: Float[Array, "seed evaluation episode score"]
     ) -> list[Scores]:
-        """What was scored in an environment, one object for each metric."""
+        """The scores in an environment, one object for each metric."""
         return scores_by_metric(self.name, scenario, self.stage.steps, metric_names(env), values)
 
 
@@ -80,10 +80,10 @@ class Config:
     seed: int = 0
     """The first seed."""
     seeds: int = 1
-    """How many seeds run side by side. They share a program: a seed's bits depend on this number."""
+    """The number of seeds, which run in parallel in one program. A seed's exact result depends on this number."""
     members: tuple[int, ...] | int = 0
-    """Whose relation is discovered and who takes part in an option: 0 for the whole team, m for any m of its agents, or
-    the numbers of agents, from 0, that stand for all of their types."""
+    """The agents of discovery and options: 0 for the whole team, m for any m of its agents, or agent indices from 0,
+    which stand for all sub-teams of the same types."""
     walk: WalkConfig = field(default_factory=WalkConfig)
     representation: AbstractRepresentation = field(default_factory=Hit)
     """How the team's states become z. `--representation NAME` chooses another."""
@@ -97,7 +97,7 @@ class Config:
     """How the task is learned. `--method LEARNER` or `--method LEARNER+DISCOVERY` chooses another way."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.members, tuple) and len(self.members) == 1:  # a number as flags and YAML files give it
+        if isinstance(self.members, tuple) and len(self.members) == 1:  # flags and YAML give (m,) for m
             object.__setattr__(self, "members", self.members[0])
         require_whole("seeds", self.seeds, at_most=MOST_SEEDS)
         require_whole("seed", self.seed, at_least=0, at_most=2**32 - self.seeds)
@@ -115,17 +115,17 @@ class Config:
 
     @cached_property
     def columns(self) -> tuple[int, ...]:
-        """The features that discovery is shown."""
+        """The indices of the features that discovery uses."""
         return kept_columns(self.env, self.walk)
 
     @cached_property
     def option_env(self) -> AbstractEnv:
-        """What options are trained and looked at in: the environment of their members, where these are some agents."""
+        """The environment in which options are trained and shown. With `members`, it is that of the sub-team."""
         return SubteamEnv(self.env, self.members) if self.members else self.env
 
     @cached_property
     def team(self) -> Team:
-        """The whole team, which walks."""
+        """The whole team, of which the walk is recorded."""
         return Team.of(self.env, self.columns)
 
     @cached_property
@@ -135,12 +135,12 @@ class Config:
 
     @property
     def discovers(self) -> bool:
-        """Whether the task is learned with options that this run itself discovers."""
+        """Whether the task is learned with options that this run discovers itself."""
         return self.learning.macro is not None and not self.learning.macro.option_set
 
     @property
     def discovering(self) -> "Config":
-        """The same for the seeds that discover: the first ones, if not all."""
+        """This configuration for the seeds that discover: the first `macro.discoveries`, or all of them."""
         macro = self.learning.macro
         if macro is None or macro.discoveries in (0, self.seeds):
             return self
@@ -148,25 +148,30 @@ class Config:
 
     @property
     def pinned(self) -> "Config":
-        """The same with the commit of an option set on the hub: what a run begins with, it goes on with."""
+        """This configuration with the commit of an option set on the hub, which a resumed
+        run uses again."""
         macro = self.learning.macro
         return self if macro is None else replace(self, learning=replace(self.learning, macro=macro.pinned))
 
     @property
     def eigenoptions(self) -> tuple[Option, ...]:
-        """The options to be trained: every eigenfunction, upwards and downwards."""
+        """The options to train: every eigenfunction, upwards and downwards."""
         return eigenoptions(self.option_env.num_agents, self.laplacian.num_eigenfunctions)
 
     def keys(self, stage: str) -> Key[Array, " seed"]:
-        """One key per seed for a stage: its own, so that a new stage changes no other's numbers."""
+        """One key per seed for a stage. Each stage has its own, so a new stage leaves the others' results
+        unchanged."""
         numbers = np.arange(self.seed, self.seed + self.seeds, dtype=np.uint64).astype(np.uint32)
         roots = jax.vmap(jax.random.key)(jax.numpy.asarray(numbers))
         return jax.vmap(lambda root: stage_key(root, stage))(roots)
 
     def stage_config(self, *fields: str) -> Json:
-        """What a stage depends on: scenario, seeds, and these fields; and what the scenario's name leaves open, which a
-        later version may set otherwise; and the hashes of files that it names, if any. Members are left out where they
-        are the whole team: of these there are stages that are older than the field."""
+        """The configuration that a stage depends on: scenario, seeds, and these fields.
+
+        The fields of the environment are included, because a later version may choose other values where the scenario's
+        name leaves them open. So are the hashes of files that the configuration names. `members` is left out if it is
+        the whole team, because some stored stages are older than that field.
+        """
         whole = encode(self.pinned if "learning" in fields else self) | {"env": plain_fields(self.env)}
         macro = self.learning.macro if "learning" in fields else None
         files = {str(path): file_digest(path) for path in (*self.env.files, *(macro.files if macro else ()))}
@@ -177,22 +182,23 @@ class Config:
 
 
 def plain_fields(env: AbstractEnv) -> Json:
-    """The fields of an environment that are numbers or words, and the rules that apply where they leave some open."""
+    """The environment's fields that are numbers or strings, and its `task_rules`."""
     fields = dataclasses.fields(env) if dataclasses.is_dataclass(env) else ()
     values = {field.name: getattr(env, field.name) for field in fields}
     return {name: value for name, value in values.items() if isinstance(value, str | int | float)} | env.task_rules
 
 
 def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
-    """The configuration that a run directory was made with, as far as its stages go.
+    """The configuration with which a run directory was made. Stages that were never begun have the defaults.
 
-    A scenario or part from outside the package is imported only if it is trusted: a directory may be a stranger's.
+    A scenario or part from outside the package is imported only if `trust` is true, because the directory may come from
+    someone else.
     """
     known: Json = {}
     for name, stage in run.configs.items():
         if type(stage.get("seeds")) is not int or not isinstance(stage.get("env", {}), dict):
             raise ArtifactError(f"{run.file('config.json')}: damaged: {name} has no seeds, or no env of fields")
-    for stage in sorted(run.configs.values(), key=lambda stage: stage["seeds"]):  # more may learn than discover
+    for stage in sorted(run.configs.values(), key=lambda stage: stage["seeds"]):  # learning may have more
         known |= stage
     if not known:
         raise ArtifactError(f"{run.path}: no run was made here")
@@ -210,16 +216,16 @@ def config_of_run(run: RunDirectory, *, trust: bool = False) -> Config:
 
 
 def code_from_outside(stored: Json) -> dict[str, str]:
-    """The fields of a stored configuration that name code to be imported, `module:attribute`, besides its parts."""
+    """The fields of a stored configuration, besides its parts, that name code to import (`module:attribute`)."""
     found = {"scenario": stored.get("scenario")}
     learning = stored.get("learning")
     macro = learning.get("macro") if isinstance(learning, dict) else None
-    if isinstance(macro, dict) and not is_hub_name(str(macro.get("option_set"))):  # of a hub nothing is executed
+    if isinstance(macro, dict) and not is_hub_name(str(macro.get("option_set"))):  # nothing from the hub is executed
         found["learning.macro.option_set"] = macro.get("option_set")
     return {name: value for name, value in found.items() if isinstance(value, str) and ":" in value}
 
 
 def env_differences(there: Json, here: Json) -> str:
-    """Where the fields of two environments differ. A field that only one has is left out: one version may be newer."""
+    """The fields in which two environments differ. A field that only one has is ignored: one version may be newer."""
     shared = [name for name in there if name in here]
     return "; ".join(differences({name: there[name] for name in shared}, {name: here[name] for name in shared}))

@@ -1,4 +1,4 @@
-"""Episodes of a learned team: what was done, voted for and earned, and what is written over its pictures."""
+"""Episodes of a learned team: play one, and write it as a GIF with captions."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,18 +23,18 @@ LONGEST_EPISODE = 10_000
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode of a team: what pictures are drawn from, and what it earned."""
+    """One episode of a team: its roll-out, rewards, options and votes."""
 
     rollout: Rollout
     rewards: Float[np.ndarray, " time"]
     options: tuple[tuple[str, ...], ...]
-    """The option that led each agent at each step; empty where none did."""
+    """The option that each agent followed at each step; empty for none."""
     votes: tuple[tuple[str, ...], ...]
-    """The option that each agent voted for at each step; empty where it chose an action of its own."""
+    """The option that each agent voted for at each step; empty if it chose a primitive action."""
 
 
 class _Played(eqx.Module):
-    """What is kept of a step."""
+    """The data that is kept of a step."""
 
     state: Any
     agent_states: Float[Array, "agent feature"]
@@ -45,7 +45,7 @@ class _Played(eqx.Module):
 
 
 def play_episode(team: "LearnedTeam", key: PRNGKeyArray) -> Episode:
-    """Let the team play until its episode ends."""
+    """Play one episode, of at most `LONGEST_EPISODE` steps."""
     env, learner = team.env, team.config.build()
     start_key, play_key = jax.random.split(key)
     state, timestep = _begin(env, start_key)
@@ -61,13 +61,13 @@ def play_episode(team: "LearnedTeam", key: PRNGKeyArray) -> Episode:
     places = np.concatenate([np.asarray(begun[1])[None], whole.agent_states])
     rollout, names = Rollout(states, places, whole.action, np.asarray(len(played))), option_names(env)
     led = tuple(tuple(names[option] for option in row) for row in whole.option.tolist())
-    own = innermost(env).num_actions  # the actions after these are votes
+    own = innermost(env).num_actions  # higher numbers are votes for options
     votes = tuple(tuple(names[max(action - own, -1)] for action in row) for row in whole.action.tolist())
     return Episode(rollout, whole.reward, led, votes)
 
 
 def _numpy_of(leaf: Any) -> Any:
-    """What puts leaves together: NumPy does not know the random keys that some environments have in their states."""
+    """The module that combines leaves. NumPy lacks random keys, which are part of some environments' states."""
     return jnp if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else np
 
 
@@ -80,7 +80,7 @@ def _begin(env: AbstractEnv, key: PRNGKeyArray) -> Any:
 def _go_on(
     env: AbstractEnv, policy: Any, now: tuple[Any, Any, Any], time: Array, key: PRNGKeyArray, learner: Any
 ) -> tuple[Any, Any, Any, _Played]:
-    """One step of a team. Episodes of one team share the program."""
+    """Take one step. All episodes of a team share the compiled program."""
     memory, state, timestep = now
     action_key, step_key = jax.random.split(jax.random.fold_in(key, time))
     one = jax.tree.map(lambda leaf: leaf[None], timestep)
@@ -93,7 +93,7 @@ def _go_on(
 
 
 def write_episode(path: Path, episode: Episode, env: AbstractEnv) -> None:
-    """A GIF of an episode: the task, and above it the step, the option that leads, and who votes for which."""
+    """Write an episode as a GIF, with captions for the step, the options in effect, and the agents' votes."""
     images = frames(innermost(env), episode.rollout.states)
     if getattr(env, "options", None) is not None:
         images = add_captions(images, vote_captions(episode))
@@ -101,14 +101,14 @@ def write_episode(path: Path, episode: Episode, env: AbstractEnv) -> None:
 
 
 def option_names(env: AbstractEnv) -> dict[int, str]:
-    """The options of an environment by their number, and nothing for -1."""
+    """The names of an environment's options by number. The name for -1, no option, is empty."""
     options = getattr(env, "options", None)
     names = [option.name for option in options.options] if options is not None else []
     return {-1: "", **dict(enumerate(names))}
 
 
 def episode_captions(episode: Episode) -> list[str]:
-    """A line for each state: the step, the options that led there, and the reward so far."""
+    """A caption for each state: the step, the options that led to it, and the reward so far."""
     steps, total = len(episode.rewards), np.cumsum(episode.rewards)
     lines = [f"step 0/{steps}"]
     for step, options in enumerate(episode.options):
@@ -119,7 +119,7 @@ def episode_captions(episode: Episode) -> list[str]:
 
 
 def vote_captions(episode: Episode) -> list[str]:
-    """A line for each state: who voted for which option before it."""
+    """A caption for each state: the option that each agent voted for in the step before."""
     lines = [
         "   ".join(f"{agent}: {option}" for agent, option in enumerate(row, start=1) if option) for row in episode.votes
     ]

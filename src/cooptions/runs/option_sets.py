@@ -1,4 +1,4 @@
-"""The option sets of a run: one directory a seed, to be looked at, shared and loaded."""
+"""The option sets of a run: one directory per seed, to show, share and load."""
 
 from pathlib import Path
 
@@ -20,18 +20,18 @@ from cooptions.runs.run import Run
 from cooptions.training.metrics import MetricsFile, diverged_at
 
 NUM_STARTS = 256
-"""Starts from which each option is followed to see what it does."""
+"""The number of start states from which each option is executed for its report."""
 
 
 def option_set_path(run: Run, seed: int) -> Path:
-    """Where the option set of the seed with this place in the run lies."""
+    """The path of the option set of a run's seed, given its index from 0."""
     return run.directory.file(SETS, f"seed-{run.config.seed + seed}")
 
 
 def write_option_sets(run: Run) -> list[tuple[OptionReport, ...]]:
-    """Follow the options of every seed that discovered, and write each set with its card; what is there is only read.
+    """Write the option set of every seed that discovered, with its card. Existing sets are only read.
 
-    A seed whose training diverged is left out, with a warning: the reports are those of the others, in their order.
+    Returns the reports of the seeds, in order. A seed whose training diverged is left out with a warning.
     """
     num_seeds, first = run.config.discovering.seeds, run.config.seed
     reports = []
@@ -69,7 +69,7 @@ def _write(run: Run, options: OptionSet, seed: int) -> None:
 
 
 def typical_starts(config: Config, seed: int, num: int) -> Runners:
-    """Where options are looked at from: states of random play, not those they were trained from."""
+    """Start states in which options are shown. They come from random play, but are not those of training."""
     return collect_starts(config.option_env, num, config.options.start_steps, key=config.keys("looks")[seed])
 
 
@@ -94,7 +94,7 @@ def load_options(run: Run, seed: int) -> OptionSet:
 
 
 def _require_options_of_its_own(run: Run) -> None:
-    """Refuse a run whose team learned without options, or with some from elsewhere: no command would write any here."""
+    """Raise `ArtifactError` if the team learned without options of its own, since no command writes any here."""
     known, path = run.directory.configs, run.directory.path
     if "learning" in known and "spectrum" not in known:
         raise ArtifactError(
@@ -103,12 +103,12 @@ def _require_options_of_its_own(run: Run) -> None:
 
 
 def follow_named(config: Config, options: AbstractOptions, name: str, *, seed: int) -> Rollout:
-    """Follow one seed's option of this name, from a start at which it takes its median number of steps."""
+    """A roll-out of one seed's option with this name, from a start at which it takes its median number of steps."""
     return _follow(config, options, name, seed, None)
 
 
 def write_gif(run: Run, options: AbstractOptions, name: str, *, seed: int) -> Path:
-    """The roll-out of median length of a seed's option, as a GIF in the run directory."""
+    """Write a GIF of median length of a seed's option to the run directory. Returns its path."""
     path = run.directory.file("figures", f"option{name}-seed-{run.config.seed + seed}.gif")
     _follow(run.config, options, name, seed, path)
     return path

@@ -1,4 +1,4 @@
-"""Fields of a configuration set by name, as the command line and YAML files do."""
+"""Set fields of a configuration by name, as the command line and YAML files do."""
 
 import dataclasses
 import difflib
@@ -13,7 +13,7 @@ from cooptions.runs.values import read, shown
 
 Configuration = TypeVar("Configuration")
 Changes = dict[str, Any]
-"""Values by field; those of a part are a dictionary of their own."""
+"""Values by field. The fields of a part are a nested dictionary."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Field:
     """One value of a configuration."""
 
     path: str
-    """Its name and those of the parts it is in, joined by dots."""
+    """Its dotted name, which includes the parts that contain it."""
     kind: Any
     value: Any
     owner: type
@@ -33,7 +33,7 @@ class Field:
 
 
 def fields_of(config: Any, before: str = "") -> Iterator[Field]:
-    """Every value in a configuration, those of its parts too, but for what the program itself sets."""
+    """Every field of a configuration and of its parts, except those that the program itself sets."""
     hints = get_type_hints(type(config))
     for field in dataclasses.fields(config):
         if "set_by" in field.metadata:
@@ -46,7 +46,7 @@ def fields_of(config: Any, before: str = "") -> Iterator[Field]:
 
 
 def nested(flat: Mapping[Any, Any], where: str = "configuration") -> Changes:
-    """A mapping whose names may have dots as one of mappings; a field that is given twice is refused."""
+    """A mapping with dotted names as nested mappings. Raises `ConfigError` if a field is given twice."""
     tree: Changes = {}
     for name, value in flat.items():
         require(isinstance(name, str), f"{where}: the name of a field must be text, not {shown(name)}")
@@ -72,10 +72,10 @@ def _merged(first: Changes, second: Changes, where: str) -> Changes:
 
 
 def changed(config: Configuration, changes: Changes, where: str = "", *, trust: bool = False) -> Configuration:
-    """The configuration with some of its values set, all at once.
+    """The configuration with these values set, all at once.
 
-    A part becomes another where its name is given, alone or as `type`: `{"laplacian": "exact"}`. Code from outside the
-    package is only imported if it is trusted.
+    A part is replaced if its name is given, alone or as `type`: `{"laplacian": "exact"}`. Code from outside the package
+    is imported only if `trust` is true.
     """
     names = [field.name for field in dataclasses.fields(config)]  # pyright: ignore[reportArgumentType]
     for name in changes:
@@ -92,7 +92,7 @@ def changed(config: Configuration, changes: Changes, where: str = "", *, trust: 
 
 
 def _located(message: str, where: str, names: Sequence[str]) -> str:
-    """What is wrong with a field of a part, by the whole path of the field: a part knows its own name at most."""
+    """The error message with the full path of the field. A part knows at most its own name."""
     first = re.split(r"\W", message, maxsplit=1)[0]
     outer, _, own = where.removesuffix(".").rpartition(".")
     if first == own and outer:
@@ -101,7 +101,7 @@ def _located(message: str, where: str, names: Sequence[str]) -> str:
 
 
 def unknown_field(name: str, names: Sequence[str]) -> str:
-    """That there is no such field, and which one may have been meant."""
+    """An error message for an unknown field, with the closest names."""
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     hint = f"did you mean {', '.join(near)}?" if near else f"there are {', '.join(names)}"
     return f"{name}: no such field; {hint}"
@@ -126,13 +126,13 @@ def _value(kind: Any, now: Any, value: Any, where: str, trust: bool) -> Any:
 
 
 def _part_kinds(kind: Any) -> list[Any]:
-    """The classes of parts with fields of their own that a field may hold; none for a plain value."""
+    """The classes that a field may hold, if they are parts with fields of their own; empty for a plain value."""
     kinds = [kind, *get_args(kind)]
     return [each for each in kinds if dataclasses.is_dataclass(each) or registry_of(each) is not None]
 
 
 def _part(kinds: Sequence[Any], name: Any, where: str, trust: bool) -> Any:
-    """A part by its registered name or its class, as it is by default."""
+    """A part by its registered name or its class, with default values."""
     require(isinstance(name, str), f"{where} must be a name, not {shown(name)}")
     registry = registry_of(kinds[0])
     if registry is None:

@@ -1,4 +1,4 @@
-"""A run: a configuration, a directory, and every artefact between a walk and a learned team, each made at most once."""
+"""A run: a configuration, a directory, and all artefacts from the walk to the learned team."""
 
 import contextlib
 from collections.abc import Iterator
@@ -40,9 +40,9 @@ NO_EIGENFUNCTIONS = (
 class Run:
     """The artefacts of one configuration in one directory.
 
-    Each is made, or loaded where it was made before, when it is first asked for, and then remembered. All lead with a
-    seed axis: of the seeds that discover for walks, discoveries and options, of all seeds for what was learned. Shapes
-    come from the configuration, so that loading one artefact reads no other.
+    Each is made or loaded when it is first used, and then kept in memory, so it is made at most once. All have a
+    leading seed axis: over the seeds that discover for walks, discoveries and options, over all seeds for learning.
+    Shapes come from the configuration, so loading one artefact does not read any other.
     """
 
     def __init__(self, config: Config, directory: RunDirectory, progress: Progress | None = None) -> None:
@@ -53,7 +53,7 @@ class Run:
     @classmethod
     @contextlib.contextmanager
     def open(cls, config: Config, path: Path, until: str, progress: Progress | None = None) -> Iterator["Run"]:
-        """Create or go on with a run directory for the stages up to `until`, and hold it against other processes."""
+        """Create or resume a run directory for the stages up to `until`, and lock it."""
         config = config.pinned if until == "learning" else config
         made = RunDirectory(path).manifest if (path / "manifest.json").exists() else ()
         missing = {*STAGES[until].after(config), until} - set(made)
@@ -64,16 +64,16 @@ class Run:
     @classmethod
     @contextlib.contextmanager
     def reopen(cls, path: Path, progress: Progress | None = None, *, trust: bool = False) -> Iterator["Run"]:
-        """A run directory with the configuration that it was made with, to be read: it may be held by a training."""
+        """Open a run directory for reading, with its own configuration. Another process may be training in it."""
         directory = read_run(path)
         yield cls(config_of_run(directory, trust=trust), directory, progress)
 
     def make(self, stage: str) -> Any:
-        """The artefact of a stage by its name."""
+        """The artefact of a stage, by the stage's name."""
         return getattr(self, stage)
 
     def stages(self, until: str) -> tuple[str, ...]:
-        """The stages that `until` needs, and itself, in order."""
+        """The stages that `until` needs, then `until` itself, in order."""
         return (*STAGES[until].after(self.config), until)
 
     def has(self, stage: str) -> bool:
@@ -82,7 +82,7 @@ class Run:
 
     @cached_property
     def walk(self) -> Walk:
-        """Random walks of the team, by every seed that discovers."""
+        """Random walks of the team, one for each seed that discovers."""
         return self.directory.stage("walk", self.make_walk, lambda arrays: Walk(**arrays, team=self.config.team))
 
     def make_walk(self) -> Walk:
@@ -91,14 +91,14 @@ class Run:
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The walks, indexed, on the device."""
+        """The walks and their index, on the device."""
         return index_futures(self.walk)
 
     @cached_property
     def representation(self) -> Any:
         """The representation's trained state."""
         if not self.has("representation"):
-            _ = self.dataset  # made before: each stage counts its own seconds
+            _ = self.dataset  # made first, because each stage records its own time
         config, keys = self.config, self.config.discovering.keys("representation")
         return self.directory.stage(
             "representation",
@@ -119,12 +119,12 @@ class Run:
 
     @property
     def found(self) -> Discovered:
-        """Representation and eigenfunctions together."""
+        """Representation and eigenfunctions as one object."""
         return Discovered(self.config.discovery, self.representation, self.spectrum)
 
     @cached_property
     def options(self) -> OptionSet:
-        """The option sets. Once they are there, nothing that came before them is read."""
+        """The option sets. Once they exist, no earlier stage is read."""
         if not self.has("options"):
             _ = self.found
         config, keys = self.config, self.config.discovering.keys("options")
@@ -138,13 +138,13 @@ class Run:
         return option_set(config.options, network, config.eigenoptions, config.option_env)
 
     def option_tasks(self) -> Any:
-        """What the options of every seed that discovers are trained on."""
+        """The tasks on which options are trained, for every seed that discovers."""
         config, keys = self.config, self.config.discovering.keys("starts")
         return option_tasks(config.option_env, self.found, config.options, config.eigenoptions, keys)
 
     @cached_property
     def task(self) -> AbstractEnv:
-        """The environment that is learned in: with joint options, if there are any, every seed's in front."""
+        """The environment in which the team learns. With joint options, it has a leading seed axis."""
         macro = self.config.learning.macro
         if macro is None:
             return self.config.env
@@ -153,7 +153,7 @@ class Run:
 
     @cached_property
     def learning(self) -> tuple[Any, Float[Array, "seed evaluation episode score"]]:
-        """Every seed's policy, and what it scored over training."""
+        """Every seed's policy, and its scores over training."""
         if not self.has("learning"):
             _ = self.task
         stage, keys = self.config.learning.stage, self.config.keys("learning")
@@ -191,7 +191,7 @@ class Run:
 
 
 def tell_missing(spectrum: Spectrum, first_seed: int, progress: Progress) -> None:
-    """Warn of walks that have fewer eigenfunctions than were asked for."""
+    """Warn of walks that have fewer eigenfunctions than requested."""
     wanted = spectrum.canonical.eigenvalues.shape[-1]
     for seed, missing in enumerate(np.asarray(spectrum.num_missing), start=first_seed):
         if missing:
@@ -202,7 +202,7 @@ def tell_missing(spectrum: Spectrum, first_seed: int, progress: Progress) -> Non
 
 
 def untrained_networks(config: Config, num_seeds: int) -> Network:
-    """The shapes of all options' networks, of so many seeds."""
+    """The shapes of all options' networks, for `num_seeds` seeds."""
     learner, env = config.options.learner, config.option_env
     num_outputs = env.num_actions + 1 - learner.fixed_last
     init = partial(init_policies, env, View.of(env, config.options.sight), learner.network, num_outputs)
@@ -211,7 +211,7 @@ def untrained_networks(config: Config, num_seeds: int) -> Network:
 
 
 def untrained_task(config: Config) -> AbstractEnv:
-    """The shapes of the environment that is learned in, of all seeds, without any options being made or read."""
+    """The shapes of the learning environments of all seeds. Nothing is trained; a given option set is loaded."""
     macro = config.learning.macro
     if macro is None:
         return config.env
@@ -226,20 +226,19 @@ def untrained_task(config: Config) -> AbstractEnv:
 
 
 def given_options(name: str, env: AbstractEnv) -> AbstractOptions:
-    """Options that were not discovered here: of a registered source, from the directory of an option set, or one on the
-    hub."""
+    """Options that this run does not discover: from a registered source, an option set's directory, or the hub."""
     if name in OPTION_SOURCES or (":" in name and not is_hub_name(name) and not Path(name).exists()):
         return OPTION_SOURCES[name](env)
     return load_option_set(name, env)
 
 
 def in_turn(options: AbstractOptions, num_seeds: int) -> AbstractOptions:
-    """Option sets for so many seeds: those that there are, over and over."""
+    """Option sets for `num_seeds` seeds: the given ones, repeated in order."""
     return jax.tree.map(lambda leaf: leaf[jnp.arange(num_seeds) % len(leaf)], options)
 
 
 def with_options(config: Config, options: AbstractOptions) -> AbstractEnv:
-    """The environment with as many of the options as are to be used, as the learner needs it."""
+    """The environment with the first `macro.num_options` options, or with all of them if that is 0."""
     macro = config.learning.macro
     assert macro is not None, "the task is learned without options"
     num = macro.num_options or options.num_options
@@ -248,5 +247,5 @@ def with_options(config: Config, options: AbstractOptions) -> AbstractEnv:
 
 
 def _lead(tree: Any) -> Any:
-    """A seed axis in front of every array."""
+    """Add a leading seed axis to every array."""
     return jax.tree.map(lambda leaf: leaf[None], tree)

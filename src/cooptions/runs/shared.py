@@ -1,4 +1,4 @@
-"""Option sets and teams between the disk and the hub, as the command line names them."""
+"""Upload and download option sets and teams, as the command line does."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ from cooptions.runs.team_storage import TEAMS, push_team
 from cooptions.runs.team_storage import describe as describe_team
 
 KINDS = {kind.format: kind for kind in (OPTION_SETS, TEAMS)}
-"""What can be on the hub."""
+"""The kinds of folders on the hub, by format."""
 
 
 def push(
@@ -31,9 +31,9 @@ def push(
     private: bool = False,
     trust: bool = False,
 ) -> str:
-    """Upload an option set, a team, or what a run has of them; returns the name at the commit that was made.
+    """Upload an option set or a team, from its folder or from a run. Returns its name at the new commit.
 
-    Without a `license` that of the card stays.
+    Without a `license`, a folder keeps the one on its card.
     """
     for kind, description in ((OPTION_SETS, SET_DESCRIPTION), (TEAMS, TEAM_DESCRIPTION)):
         if (path / description).exists():
@@ -50,7 +50,7 @@ def push(
 
 
 def pull(name: HubName, path: Path, *, overwrite: bool = False) -> str:
-    """Write a folder of the hub to the disk; returns a line that says what it is."""
+    """Download a folder from the hub to the disk. Returns a line that describes it."""
     found = read_hub(name, kind=tuple(KINDS))
     kind = KINDS[found.kind]
     kind.require_files(str(name), found.files)
@@ -60,15 +60,15 @@ def pull(name: HubName, path: Path, *, overwrite: bool = False) -> str:
 
 
 def _push_folder(path: Path, name: HubName, kind: FolderKind, license: str, private: bool) -> str:
-    """Upload a folder as it is, but for its card, which says from where it is loaded now."""
+    """Upload a folder. Only its card changes: it names the new address and, if given, the license."""
     files = kind.read(path)
-    _ = _told(str(path), kind, files)  # refuses what could not be pulled
+    _ = _told(str(path), kind, files)  # raises if the folder could not be pulled again
     card = addressed(files[CARD].decode(errors="replace"), str(name), license)
     return kind.push(str(name), {**files, CARD: card.encode()}, private=private)
 
 
 def _told(place: str, kind: FolderKind, files: Mapping[str, bytes]) -> str:
-    """What a folder says of itself, in a few words."""
+    """A short description of a folder's content."""
     if kind is OPTION_SETS:
         options = describe_set(place, files).options
         return f"{len(options)} options: {', '.join(option.name for option in options)}"

@@ -1,4 +1,4 @@
-"""The stages of a run: what each depends on, and in which order they are made."""
+"""The stages of a run: what each one depends on, and their order."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ class Stage:
     """A stage of a run, which has one artefact."""
 
     fields: tuple[str, ...]
-    """The fields of the configuration it depends on, besides those of the stages it comes after."""
+    """The fields of the configuration that it depends on, besides those of the stages before it."""
     after: Callable[[Config], tuple[str, ...]]
-    """The stages it needs, all of them, in order."""
+    """All stages that it needs, in order."""
 
 
 _DISCOVERY = ("walk", "representation", "spectrum", "options")

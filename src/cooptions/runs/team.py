@@ -1,4 +1,4 @@
-"""Learning with a few lines of Python: a task and a learner in, a team that can be played, saved and compared out."""
+"""Learn a task in a few lines of Python. The result is a team that can be played, saved and compared."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -95,14 +95,14 @@ class LearnedTeam:
     config: LearnerConfig
     policy: Any
     scores: tuple[Scores, ...]
-    """What it scored over training, one for each metric; the environment's own score comes first."""
+    """The scores over training, one for each metric. The environment's own score comes first."""
     scenario: str = ""
-    """How `co.make_env` makes the environment, where that is known."""
+    """The environment's name for `co.make_env`; empty if it is unknown."""
     made_by: Json = field(default_factory=dict)
     """Command, versions, commit, device and date of its training."""
 
     def play(self, *, key: PRNGKeyArray | None = None, gif: Path | str | None = None) -> Episode:
-        """One episode, played as the team is evaluated; a GIF of it where a path is given."""
+        """Play one episode, as in evaluations. If `gif` is a path, write a GIF there."""
         episode = play_episode(self, jax.random.key(0) if key is None else key)
         if gif is not None:
             write_episode(Path(gif), episode, self.env)
@@ -111,17 +111,17 @@ class LearnedTeam:
     def save(self, path: Path | str, *, scenario: str = "", license: str = "mit", overwrite: bool = False) -> None:
         """Write a directory that `co.load_team` reads, with the options that the team uses and a card.
 
-        With `scenario`, the environment's name, the team can be loaded without its task. A directory that holds
-        another team is replaced with `overwrite` only.
+        If `scenario` gives the environment's name, the team can be loaded without its task. Another team in the
+        directory is replaced only if `overwrite` is true.
         """
         from cooptions.runs.team_storage import save_team
 
         save_team(path, self, scenario=scenario, license=license, overwrite=overwrite)
 
     def push(self, name: str, *, scenario: str = "", license: str = "mit", private: bool = False) -> str:
-        """Upload what `save` writes to the Hugging Face Hub, as `hf://owner/name`; needs a token that may write.
+        """Upload what `save` writes to the Hugging Face Hub, as `hf://owner/name`. Needs a token with write access.
 
-        Returns the name with the commit that was made: `co.load_team` of it gives just this team.
+        Returns the name with the new commit, with which `co.load_team` always loads exactly this team.
         """
         from cooptions.runs.team_storage import push_team
 
@@ -139,9 +139,9 @@ def learn(
     directory: Path | str | None = None,
     progress: Progress | bool = False,
 ) -> LearnedTeam:
-    """Learn a task, with its joint options if it is a `MacroEnv`, and evaluate the team as it learns.
+    """Learn a task, with its joint options if it is a `MacroEnv`, and evaluate the team during training.
 
-    With a `directory`, training goes on from its last checkpoint there.
+    With a `directory`, training resumes from its last checkpoint there.
 
         team = co.learn(co.MacroEnv(env, options), co.mappo(steps=10_000_000), key=key, progress=True)
     """
@@ -167,11 +167,11 @@ def learn(
 
 
 def load_team(path: Path | str, env: AbstractEnv | None = None, *, seed: int = 0, trust: bool = False) -> LearnedTeam:
-    """A learned team: from a directory that `save` wrote, from the hub (`hf://owner/name`), or from a run directory.
+    """Load a team from a directory that `save` wrote, from the hub (`hf://owner/name`), or from a run directory.
 
-    `env` is the task that it was learned in, or the environment inside; a team that knows its scenario needs none. Of a
-    run directory, `seed` chooses one of its teams. A scenario or learner that is code from outside the package is
-    imported only with `trust`.
+    `env` is the task in which the team learned, or the environment inside it. It is not needed if the team's scenario
+    is known. `seed` chooses one of the teams of a run directory. A scenario or learner from outside the package is
+    imported only if `trust` is true.
 
         team.save("my-team")
         again = co.load_team("my-team", task)
@@ -187,7 +187,7 @@ def load_team(path: Path | str, env: AbstractEnv | None = None, *, seed: int = 0
 
 
 def team_of_run(run: Run, seed: int) -> LearnedTeam:
-    """The team that a seed of a run has learned, counted from 0."""
+    """The team that a seed of a run has learned. `seed` is an index from 0."""
     config = run.config
     if not run.has("learning"):
         raise ArtifactError(f"{run.directory.path}: nothing was learned here; `cooptions train` does it")
@@ -201,7 +201,7 @@ def team_of_run(run: Run, seed: int) -> LearnedTeam:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Teams side by side. Printed, it is a table of interquartile means with their intervals."""
+    """A comparison of teams. Printed, it is a table of interquartile means with their intervals."""
 
     scores: tuple[Scores, ...]
     rows: tuple[Row, ...]
@@ -219,9 +219,9 @@ class Comparison:
 
 
 def compare_teams(teams: Mapping[str, LearnedTeam | list[LearnedTeam]], *, metric: str = "") -> Comparison:
-    """Compare what teams scored: the end of training, as interquartile means over seeds, and curves.
+    """Compare teams by their scores: interquartile means over seeds at the end of training, and learning curves.
 
-    Each name stands for a team, or for several that differ by their seed. Intervals need two or more.
+    A name stands for one team, or for a list of teams that differ in their seed. Intervals need at least two teams.
 
         teams = [co.learn(task, co.mappo(steps=1_000_000), key=key) for key in jax.random.split(key, 2)]
         print(co.compare({"mappo+hit": teams}))
@@ -233,7 +233,7 @@ def compare_teams(teams: Mapping[str, LearnedTeam | list[LearnedTeam]], *, metri
 
 
 def _merged(name: str, teams: list[LearnedTeam], metric: str) -> Scores:
-    """The scores of teams that differ by their seed, by one metric: the first of the environment by default."""
+    """The scores of teams that differ in their seed, by one metric. The default is the environment's first one."""
     known = [score.metric for score in teams[0].scores]
     wanted = metric or known[0]
     require(wanted in known, f"metric: {name} has no {wanted!r}; there are {', '.join(known)}")

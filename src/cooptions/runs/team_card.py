@@ -71,7 +71,7 @@ Intervals are bootstrapped over the episodes of this team. They do not include t
 
 
 MOST_NAMES = 24
-"""Options that a card lists; those placed on every sub-team are many more."""
+"""The maximum number of options that a card lists. Options placed on every sub-team can be many more."""
 
 
 def _usage(task: AbstractEnv, scenario: str, source: str, place: str) -> str:

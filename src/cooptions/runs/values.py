@@ -1,4 +1,4 @@
-"""Values as the types of their fields: from a command line, or from YAML. Imports nothing heavy."""
+"""Convert values from a command line or from YAML to the types of their fields. Imports nothing heavy."""
 
 import types
 from pathlib import Path
@@ -10,13 +10,13 @@ _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: 
 
 
 def shown(value: Any) -> str:
-    """A value in one line that is not long."""
+    """A value as one line of at most 80 characters."""
     text = ascii(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def read(kind: Any, value: Any, where: str) -> Any:
-    """A value as the type of its field: of text, as typed on a command line, or of what YAML made of it."""
+    """A value converted to the type of its field. The value is text from a command line, or comes from YAML."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return read(parts[0], value, where)
@@ -63,7 +63,7 @@ def _truth(value: Any) -> bool | None:
 
 
 def _whole(value: Any) -> int | None:
-    """1000, 1_000, 1e3: whole numbers as people write them."""
+    """A whole number, also from text such as 1000, 1_000 or 1e3; None for anything else."""
     if isinstance(value, str):
         try:
             return int(value)

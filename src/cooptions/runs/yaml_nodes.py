@@ -1,4 +1,4 @@
-"""YAML of unknown origin as nodes: of bounded size, also with every alias written out, and read from plain files."""
+"""Parse YAML of unknown origin into nodes. Only regular files are read, and their expanded size is limited."""
 
 import os
 import stat
@@ -11,11 +11,11 @@ from cooptions.errors import ConfigError, require
 
 MOST_BYTES = 2**18
 MOST_VALUES = 20_000
-"""In one file, an alias counted as all it stands for."""
+"""The maximum number of values in a file. An alias counts as many values as it stands for."""
 
 
 def read_text(path: Path) -> bytes:
-    """The content of a plain file of the size that a configuration may have."""
+    """The content of a regular file, cut off just above the maximum size of a configuration."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         with open(descriptor, "rb") as file:
@@ -27,7 +27,7 @@ def read_text(path: Path) -> bytes:
 
 
 def compose(content: bytes, where: str) -> yaml.Node | None:
-    """The node of one YAML document; errors name `where` and the line. None where there is nothing."""
+    """The root node of a YAML document; None if it is empty. Errors name `where` and the line."""
     require(len(content) <= MOST_BYTES, f"{where}: longer than {MOST_BYTES} bytes, which no configuration is")
     try:
         node = yaml.compose(content, Loader=_Loader)
@@ -42,7 +42,7 @@ def compose(content: bytes, where: str) -> yaml.Node | None:
 
 
 class _Loader(yaml.SafeLoader):
-    """Gives up once there are too many values, before they fill the memory."""
+    """Stops at the maximum number of values, before they fill the memory."""
 
     values = 0
 
@@ -54,7 +54,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _count(node: yaml.Node, known: dict[int, int], within: set[int]) -> int:
-    """How many values a node holds, with every alias written out."""
+    """The number of values in a node with all aliases expanded."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) in within:
@@ -75,6 +75,6 @@ def _problem(problem: str, node: yaml.Node | None) -> yaml.MarkedYAMLError:
 
 
 def _one_line(error: object) -> str:
-    """What the parser said, fit to be printed."""
+    """The parser's message as one printable line."""
     line = str(error).partition("\n")[0][:200] or "cannot be parsed"
     return line if line.isprintable() else ascii(line)

@@ -1,4 +1,4 @@
-"""What a representation is: a map from the team's states to a few numbers that say how its members stand together."""
+"""The interface of representations: maps from the team's states to a few numbers that describe relations in it."""
 
 import abc
 from dataclasses import dataclass
@@ -19,23 +19,23 @@ State = TypeVar("State")
 class AbstractRepresentation(abc.ABC, Generic[State]):
     """A frozen dataclass of hyperparameters. All functions are for one seed.
 
-    `z_names` names the components of z: a feature's name where the component belongs to that feature. `team` is the
-    team whose z it is. It may be a part of the team that walked, which is `team.whole`: data is always of the whole.
+    `z_names` names the components of z. A component that belongs to a feature has that feature's name. `team` is the
+    team whose z it is. It may be a sub-team of the team that walked, `team.whole`. Data is always of the whole team.
     """
 
     @property
     @abc.abstractmethod
     def num_steps(self) -> int:
-        """Gradient steps of training; 0 where there is nothing to learn."""
+        """The number of gradient steps; 0 if nothing is learned."""
 
     @property
     def scaled(self) -> bool:
-        """Whether the components of z are on one scale already; they are standardised where not."""
+        """Whether the components of z already have one scale. Otherwise they are standardised."""
         return False
 
     @property
     def of_single_agents(self) -> bool:
-        """Whether what is learned is about agents one by one, so that it serves sub-teams of every size."""
+        """Whether it learns about single agents only, so that it can be used for sub-teams of every size."""
         return False
 
     @abc.abstractmethod
@@ -55,7 +55,7 @@ class AbstractRepresentation(abc.ABC, Generic[State]):
 REPRESENTATIONS: Registry[type[AbstractRepresentation]] = Registry(
     "representation", "cooptions.discovery.representations", AbstractRepresentation
 )
-"""Representations by name; each registers itself in a file of its own."""
+"""Representations by name. Each registers itself in its own file."""
 
 
 def informative(
@@ -65,11 +65,11 @@ def informative(
     max_change: float = 0.5,
     min_share: float = 0.01,
 ) -> Bool[Array, " z"]:
-    """Which components of z are worth standardising, given z before and after transitions; set the others to 0.
+    """Which components of z should be standardised, given z before and after transitions. The others are set to 0.
 
-    A component is left out if it hardly varies (a feature that no two agents share), or if it forgets itself within
-    a step: E[(z' - z)^2] / (2 Var z) is 0.89 for the orientation in Overcooked, and at most 0.1 for all else there.
-    Its deviation would not tell: that is still a tenth of the largest.
+    A component is left out if it hardly varies (a feature that no two agents share), or if it decorrelates within a
+    step. E[(z' - z)^2] / (2 Var z) is 0.89 for the orientation in Overcooked, and at most 0.1 for all else there. The
+    standard deviation does not show this: that of the orientation is still a tenth of the largest.
     """
     deviation = z.std(axis=0)
     varies = deviation > jnp.maximum(min_share * deviation.max(), 1e-6)
@@ -79,7 +79,7 @@ def informative(
 
 @dataclass(frozen=True)
 class OfTeam:
-    """A representation bound to a team: what `fitting.fit` takes."""
+    """A representation bound to a team, as `fitting.fit` needs it."""
 
     representation: AbstractRepresentation
     team: Team
@@ -111,7 +111,7 @@ class MeasuresPairs(Protocol):
 
 @runtime_checkable
 class FindsFermat(Protocol):
-    """A representation that knows the state of least summed distance to the team (Definition 1)."""
+    """A representation that finds the state with the smallest summed distance to the team (Definition 1)."""
 
     def fermat_state(
         self, team: Team, state: Any, agent_states: Shaped[Array, "agent feature"]
@@ -135,7 +135,7 @@ class MeasuresHits(Protocol):
 
 @runtime_checkable
 class AddsUp(Protocol):
-    """A representation with z_f = min over v of the sum of d_f(s^i, v) over the agents, where features are discrete."""
+    """A representation with z_f = min over v of the sum over the agents of d_f(s^i, v), for discrete features."""
 
     def value_distances(
         self,
@@ -144,5 +144,5 @@ class AddsUp(Protocol):
         agent_state: Shaped[Array, " feature"],
         agent_type: Int[Array | np.ndarray, ""],
     ) -> Float[Array, " value"]:
-        """d_f(s, v) for all values v of all features, one feature after the other; 0 for features the agent lacks."""
+        """d_f(s, v) for all values v of all features, concatenated; 0 for features that the agent lacks."""
         ...

@@ -36,14 +36,14 @@ from cooptions.training.nn import MLP
 
 
 class CmiState(AbstractModelState):
-    """What is learned, the discriminators it is learned against, and their optimisers."""
+    """The model, the discriminators, and the optimisers of both."""
 
     model: Model
     optimiser: optax.OptState
     discriminators: MLP
     discriminator_optimiser: optax.OptState
     num_steps: Int[Array, ""]
-    """Steps taken so far."""
+    """The number of steps so far."""
 
 
 @REPRESENTATIONS.register("cmi")
@@ -51,7 +51,7 @@ class CmiState(AbstractModelState):
 class Cmi(AbstractNDistance[CmiState]):
     """The paper's relative representation (IARO): one n-distance per feature, with the CMI penalty.
 
-    With a penalty weight of 0 it is the paper's ablation.
+    With a penalty weight of 0, it is the paper's ablation.
 
         found = co.discover(walk, co.Cmi(steps=2_000), co.Nystrom(4), key=key)
     """

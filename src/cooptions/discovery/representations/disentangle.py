@@ -1,8 +1,9 @@
-"""Keeping head f of a distance to feature f: what it may see, and the penalty for what it tells of the others.
+"""Restrict head f of a distance to feature f, by its inputs or by a penalty on what it tells about other features.
 
 The penalty is the conditional mutual information I(S_-f; Z_f | S_f) of a pair of agents (paper, Equation 6 and the
-appendix on CMI minimisation), estimated by discriminators. As printed the algorithm diverges; what works is binary
-cross-entropy, one discriminator per feature, an encoder that minimises softplus(D(real)), and neighbours by s_f alone.
+appendix on CMI minimisation), estimated by discriminators. The algorithm as printed diverges. This version works:
+binary cross-entropy, one discriminator per feature, an encoder that minimises softplus(D(real)), and neighbours in s_f
+alone.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from cooptions.errors import require_number, require_whole, require_widths
 from cooptions.training.nn import MLP
 
 FALL = 0.2, 0.6
-"""Between which shares of training the penalty's weight falls."""
+"""The fractions of training between which the penalty's weight decreases."""
 
 
 @dataclass(frozen=True)
@@ -28,13 +29,14 @@ class CmiConfig:
     """The penalty on conditional mutual information."""
 
     weight: float = 0.003
-    """In the end (the paper's value). 0 leaves the penalty and its discriminators out, from the start."""
+    """The final weight (the paper's value). 0 switches the penalty and its discriminators off."""
     first_weight: float = 0.1
-    """At the start, when heads are allotted to features; it falls between a fifth and three fifths of training, so that
-    they can still learn how features interact, as at a wall with a door. The paper's weight is constant."""
+    """The initial weight, with which heads specialise on features. It decreases between 20% and 60% of training, so
+    that heads can still learn how features interact, for example at a wall with a door. The paper's weight is
+    constant."""
     num_neighbours: int = 15
     learning_rate: float = 1e-3
-    """Of the discriminators."""
+    """The learning rate of the discriminators."""
     hidden: tuple[int, ...] = (128, 128)
 
     def __post_init__(self) -> None:
@@ -49,21 +51,21 @@ class CmiConfig:
         return self.weight > 0.0
 
     def weight_at(self, progress: Float[Array, ""]) -> Float[Array, ""]:
-        """The weight when this share of training is done, if there is a penalty at all."""
+        """The weight at this fraction of training, if there is a penalty."""
         begin, end = FALL
         fallen = jnp.clip((progress - begin) / (end - begin), 0.0, 1.0)
         return self.first_weight * (self.weight / self.first_weight) ** fallen
 
 
 class AgentPairs(eqx.Module):
-    """Two agents at the same time, as network input; both with the first one's type."""
+    """Two agents at the same time, as network inputs with the first one's type."""
 
     source: Float[Array, "pair input"]
     goal: Float[Array, "pair input"]
 
 
 def agent_pairs(team: Team, joint: Shaped[Array, "batch agent feature"], *, key: PRNGKeyArray) -> AgentPairs:
-    """All pairs i < j of agents in each joint state; features the second one lacks are filled in from other pairs."""
+    """All pairs i < j of agents in each joint state. Features that the second lacks are filled in from others."""
     first, second = np.array(list(combinations(range(team.num_agents), 2))).T
     types = np.array(team.agent_types)
     source_types, goal_types = (jnp.tile(types[agents], len(joint)) for agents in (first, second))
@@ -78,13 +80,13 @@ def pair_distances(encoder: Encoder, pairs: AgentPairs) -> Float[Array, "pair he
 
 
 def init_discriminators(team: Team, config: CmiConfig, *, key: PRNGKeyArray) -> MLP:
-    """One network per feature, stacked: a pair of states and z_f to the log-odds that they belong together."""
+    """One network per feature, stacked. It maps a pair of states and z_f to the log-odds that they belong together."""
     keys = jax.random.split(key, len(team.features))
     return jax.vmap(lambda k: MLP([2 * team.num_typed_inputs + 1, *config.hidden, 1], key=k))(keys)
 
 
 def adversarial_penalty(discriminators: MLP, pairs: AgentPairs, z: Float[Array, "pair head"]) -> Float[Array, ""]:
-    """What the encoder minimises: softplus(D(real)), the mean over pairs, summed over features."""
+    """The penalty that the encoder minimises: softplus(D(real)), averaged over pairs and summed over features."""
     states = jnp.concatenate([pairs.source, pairs.goal], axis=-1)
     scores = jax.vmap(lambda discriminator, z_f: _scores(discriminator, states, z_f))(discriminators, z.T)
     return jax.nn.softplus(scores).mean(axis=1).sum()
@@ -99,7 +101,7 @@ def discriminator_loss(
     *,
     key: PRNGKeyArray,
 ) -> Float[Array, ""]:
-    """Binary cross-entropy between real triplets (s_-f, s_f, z_f) and those with s_-f of a neighbour in s_f."""
+    """Binary cross-entropy between real triplets (s_-f, s_f, z_f) and triplets with s_-f from a neighbour in s_f."""
     states = jnp.concatenate([pairs.source, pairs.goal], axis=-1)
     visible = jnp.asarray(np.tile(visible_inputs(team), 2))
 
@@ -114,7 +116,7 @@ def discriminator_loss(
 
 
 def random_neighbours(points: Float[Array, "point dimension"], num: int, *, key: PRNGKeyArray) -> Array:
-    """For each point, one of its `num` nearest others, at random; ties fall at random too."""
+    """For each point, a random one of its `num` nearest other points. Ties are broken at random."""
     tie_key, choice_key = jax.random.split(key)
     squared = jnp.sum(points**2, axis=-1)
     distances = squared[:, None] + squared - 2 * points @ points.T
@@ -129,7 +131,7 @@ def _scores(discriminator: MLP, states: Float[Array, "pair input"], z: Float[Arr
 
 
 def visible_inputs(team: Team) -> np.ndarray:
-    """Bool[feature, typed_input]: what head f is shown."""
+    """Bool[feature, typed_input]: the inputs that head f sees."""
     visible = np.zeros((len(team.features), team.num_typed_inputs), bool)
     visible[:, team.num_inputs :] = True
     for f, columns in enumerate(team.input_slices()):

@@ -1,8 +1,8 @@
-"""The successor distance between two states of an agent, learned by contrast (paper, Section 3.1; Myers et al. 2024).
+"""The contrastively learned successor distance between an agent's states (paper, Section 3.1; Myers et al. 2024).
 
-d(s, g) = log p(g | g) - log p(g | s), where p(g | s) is the discounted occupancy of g from s. CMD-1 finds it as that
-part of the logits c(g) - d(s, g) of a contrastive classifier which vanishes where s = g: d is an MRN (Liu et al. 2023),
-a quasimetric by construction, and c is a free function of the goal.
+d(s, g) = log p(g | g) - log p(g | s), where p(g | s) is the discounted occupancy of g from s. CMD-1 trains a
+contrastive classifier with the logits c(g) - d(s, g), where d vanishes for s = g. Here d is an MRN (Liu et al. 2023),
+which is a quasimetric by construction, and c is a free function of the goal.
 """
 
 from collections.abc import Callable
@@ -26,19 +26,20 @@ class DistanceConfig:
     """How the successor distance is learned."""
 
     discount: float = 0.95
-    """Futures are drawn a geometric number of steps ahead, with this parameter."""
+    """The discount. Futures are drawn a geometric number of steps ahead, with this parameter."""
     num_pairs: int = 128
-    """Pairs of a state and a future in a minibatch; each is contrasted with the futures of all others."""
+    """The number of pairs of a state and a future per minibatch. Each is contrasted with the futures of all others."""
     hidden: tuple[int, ...] = (128, 128)
     head_size: int = 8
-    """Dimensions of the symmetric part of each head, and of the asymmetric part."""
+    """The dimension of each head's symmetric part, and of its asymmetric part."""
     norm: int = 2
-    """How heads make one distance: 1 their sum, the paper's projection; 2 the root of the sum of their squares. On an
-    open grid the distance of a random walk is nearly Euclidean, so that with 1 accuracy is at odds with heads that keep
-    to one feature each (exact answers: correlation at most 0.979 with 1, 0.994 with 2), and the penalty pays for it."""
+    """How heads are combined into one distance: 1 for their sum (the paper's projection), 2 for the root of the sum of
+    their squares. On an open grid, the distance of a random walk is nearly Euclidean. Heads of one feature each then
+    fit it less well with 1 (exact answers: correlation at most 0.979 with 1, 0.994 with 2), which works against the
+    penalty."""
     learning_rate: float = 1e-3
     anneal: bool = True
-    """Whether the learning rate falls to 0 along a cosine; the paper keeps it constant."""
+    """Whether the learning rate decreases to 0 along a cosine. The paper's is constant."""
 
     def __post_init__(self) -> None:
         require_number("distance.discount", self.discount, above=0, below=1)
@@ -53,19 +54,19 @@ class DistanceConfig:
         return optax.adam(schedule)
 
     def whole(self, heads: Float[Array, "head *batch"]) -> Float[Array, "*batch"]:
-        """One distance of all heads; a quasimetric if they are."""
+        """Combine all heads into one distance, which is a quasimetric if they are."""
         return heads.sum(axis=0) if self.norm == 1 else _root(jnp.sum(heads**2, axis=0))
 
 
 class Embedding(eqx.Module):
-    """Where an MRN puts a state, in each of its heads: distances are taken between two of these."""
+    """The embedding of a state in each head of an MRN. Distances are between two embeddings."""
 
     symmetric: Float[Array, "head dimension"]
     asymmetric: Float[Array, "head dimension"]
 
 
 class Encoder(eqx.Module):
-    """Embeds a state, given as network input, in every head of the MRN by one network."""
+    """One network that embeds a state, given as network input, in every head of the MRN."""
 
     network: MLP
     head_size: int = eqx.field(static=True)
@@ -80,7 +81,7 @@ class Encoder(eqx.Module):
 
 
 class SuccessorDistance(eqx.Module):
-    """The MRN d, with F heads and their projection to one number, and the potential c(g), which is not kept."""
+    """The MRN d, with F heads and their weights, and the potential c(g), which only training uses."""
 
     encoder: Encoder
     potential: MLP
@@ -94,11 +95,11 @@ class SuccessorDistance(eqx.Module):
 
     @property
     def weights(self) -> Float[Array, " head"]:
-        """Positive weights of the heads, 1 at the start."""
+        """The positive weights of the heads, initially 1."""
         return jax.nn.softplus(self.raw_weights)
 
     def type_weights(self, team: Team) -> Float[Array, "type head"]:
-        """The weights for agents of each type, 0 where a head belongs to a feature that they lack."""
+        """The weights for agents of each type; 0 if a head belongs to a feature that they lack."""
         return self.weights * team.type_has_head(self.raw_weights.size)
 
     def loss(self, team: Team, config: DistanceConfig, pairs: "Pairs") -> Float[Array, ""]:
@@ -111,13 +112,13 @@ class SuccessorDistance(eqx.Module):
         goal: Shaped[Array, " feature"],
         agent_type: Int[Array | np.ndarray, ""],
     ) -> Float[Array, " head"]:
-        """The weighted heads, of which `DistanceConfig.whole` makes d(s, g), in nats."""
+        """The weighted heads in nats, which `DistanceConfig.whole` combines into d(s, g)."""
         ends = [self.encoder(team.typed_inputs(end, agent_type)) for end in (source, goal)]
         return self.type_weights(team)[agent_type] * mrn(*ends)
 
 
 class Pairs(eqx.Module):
-    """States with a future of each, the values a goal lacks filled in, and the type of the agent they belong to."""
+    """States with a future each, and the type of their agent. Values that a goal lacks are filled in."""
 
     source: Shaped[Array, "pair feature"]
     goal: Shaped[Array, "pair feature"]
@@ -125,14 +126,14 @@ class Pairs(eqx.Module):
 
 
 def mrn(source: Embedding, goal: Embedding) -> Float[Array, " head"]:
-    """|| g(s) - g(g) || + max_i relu(h_i(s) - h_i(g)) in each head: 0 between equal states, and a quasimetric."""
+    """|| g(s) - g(g) || + max_i relu(h_i(s) - h_i(g)) in each head. This is a quasimetric: 0 between equal states."""
     return _mrn(source.symmetric - goal.symmetric, source.asymmetric - goal.asymmetric, axis=-1)
 
 
 def pairwise_mrn(sources: Embedding, goals: Embedding) -> Float[Array, "head source goal"]:
     """`mrn` between all sources and all goals, each batched on its leading axis.
 
-    Written out instead of vmapped: with states on the last axes it is several times faster on a CPU.
+    Not vmapped, because with states on the last axes it is several times faster on a CPU.
     """
 
     def differences(left: Float[Array, "source head dim"], right: Float[Array, "goal head dim"]) -> Array:
@@ -147,12 +148,12 @@ def _mrn(symmetric: Array, asymmetric: Array, *, axis: int) -> Array:
 
 
 def _root(squared: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """Its gradient at 0 is 0."""
+    """The square root, with gradient 0 at 0."""
     return jnp.where(squared > 0.0, jnp.sqrt(jnp.where(squared > 0.0, squared, 1.0)), 0.0)
 
 
 def symmetric_infonce(logits: Float[Array, "pair pair"]) -> Float[Array, ""]:
-    """Symmetrised InfoNCE without resubstitution: positives, on the diagonal, are left out of the normalisers."""
+    """Symmetrised InfoNCE without resubstitution: the normalisers leave out the positives on the diagonal."""
     num_pairs = len(logits)
     negatives = jnp.where(jnp.eye(num_pairs, dtype=bool), -jnp.inf, logits)
     normalisers = jax.nn.logsumexp(negatives, axis=0) + jax.nn.logsumexp(negatives, axis=1)
@@ -160,9 +161,9 @@ def symmetric_infonce(logits: Float[Array, "pair pair"]) -> Float[Array, ""]:
 
 
 def sample_pairs(team: Team, data: Dataset, config: DistanceConfig, *, key: PRNGKeyArray) -> Pairs:
-    """Draw futures; where an agent's type lacks a feature, its goal takes the value of a random goal that has it.
+    """Draw futures. If an agent's type lacks a feature, its goal takes the value of a random goal that has it.
 
-    The distance then learns that such a feature says nothing (paper, appendix on heterogeneous state spaces).
+    The distance then learns that such a feature has no information (paper, appendix on heterogeneous state spaces).
     """
     future_key, fill_key = jax.random.split(key)
     futures = sample_futures(data, config.num_pairs, config.discount, key=future_key)
@@ -173,7 +174,7 @@ def sample_pairs(team: Team, data: Dataset, config: DistanceConfig, *, key: PRNG
 def fill_lacking(
     team: Team, states: Shaped[Array, "state feature"], types: Int[Array, " state"], *, key: PRNGKeyArray
 ) -> Shaped[Array, "state feature"]:
-    """Give states, for each feature that their type lacks, the value of a random one among them that has it."""
+    """Replace each feature that a state's type lacks by that of a random state that has it."""
     if team.type_has_feature.all():
         return states
     has = jnp.asarray(team.type_has_feature)[types]
@@ -191,9 +192,9 @@ def contrastive_loss(
     potential: Callable[[Float[Array, " input"]], Float[Array, " 1"]],
     pairs: Pairs,
 ) -> Float[Array, ""]:
-    """The InfoNCE loss of the logits c(g) - d(s, g), where d is made of the weighted heads.
+    """The InfoNCE loss of the logits c(g) - d(s, g), where d combines the weighted heads.
 
-    All see the type of the source's agent, also beside the goals of others: goals are embedded once for each type.
+    All networks see the type of the source's agent, also for goals of other pairs. Goals are embedded once per type.
     """
     sources = jax.vmap(embed)(team.typed_inputs(pairs.source, pairs.type))
 

@@ -1,4 +1,4 @@
-"""The Fermat encoder: from the team's states to the state of least summed distance to them (paper, Equation 4)."""
+"""The Fermat encoder, from the team's states to the state with the smallest summed distance (paper, Equation 4)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ class FermatConfig:
     """How the Fermat encoder is learned."""
 
     power: int = 1
-    """Of the distances in the loss. 1 finds the Fermat point of Definition 1; the paper's 2 the mean of the team."""
+    """The power of the distances in the loss. 1 finds the Fermat point of Definition 1, 2 (the paper's) the mean."""
     categorical: Literal["softmax", "straight_through"] = "straight_through"
-    """Categorical outputs: probabilities, or the likeliest value with the gradient of the probabilities."""
+    """Categorical outputs: probabilities, or the most likely value with the gradient of the probabilities."""
     hidden: tuple[int, ...] = (128, 128)
     batch: int = 100
-    """Joint states in a minibatch."""
+    """The number of joint states in a minibatch."""
 
     def __post_init__(self) -> None:
         require(self.power in (1, 2), f"fermat.power must be 1 or 2, not {self.power}")
@@ -35,7 +35,7 @@ class FermatConfig:
 
 
 class FermatEncoder(eqx.Module):
-    """phi: the agents' states, concatenated, to one state in the form of network input, always within its bounds."""
+    """phi: maps the agents' concatenated states to one state, as network input and always within its bounds."""
 
     network: MLP
     straight_through: bool = eqx.field(static=True)
@@ -57,7 +57,7 @@ class FermatEncoder(eqx.Module):
         return jnp.concatenate(parts)
 
     def state(self, team: Team, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " feature"]:
-        """phi as a state: the likeliest values of categoricals, coordinates in their own units."""
+        """phi as a state: the most likely values of categorical features, all others in their own units."""
         point = self(team, agent_states)
         values = []
         for feature, columns in zip(team.features, team.input_slices(), strict=True):
@@ -74,7 +74,7 @@ def agent_distances(
     fermat: FermatEncoder,
     agent_states: Shaped[Array, "agent feature"],
 ) -> Float[Array, "agent head"]:
-    """The distance of each agent to the Fermat state, always the second argument (Section 3.1); 0 in heads it lacks."""
+    """The distance from each agent to the Fermat state, the second argument (Section 3.1); 0 in heads that it lacks."""
     types = np.array(team.agent_types)
     point = fermat(team, agent_states)
     kinds = np.arange(team.num_types)
@@ -91,7 +91,7 @@ def fermat_loss(
     distance: SuccessorDistance,
     joint: Shaped[Array, "batch agent feature"],
 ) -> Float[Array, ""]:
-    """Equation 4, on the plain sum of the heads; it trains the Fermat encoder and leaves the distance alone."""
+    """Equation 4, with the unweighted sum of the heads. It trains only the Fermat encoder, not the distance."""
     fixed = jax.tree.map(jax.lax.stop_gradient, distance.encoder)
     distances = jax.vmap(lambda states: agent_distances(team, fixed, fermat, states))(joint)
     return jnp.mean(distances.sum(axis=-1) ** config.power)
@@ -100,10 +100,10 @@ def fermat_loss(
 def n_distance(
     team: Team, distance: SuccessorDistance, fermat: FermatEncoder, agent_states: Shaped[Array, "agent feature"]
 ) -> Float[Array, " head"]:
-    """z: the distances to the Fermat state, summed over the agents, in each head.
+    """z: in each head, the distance to the Fermat state, summed over the agents.
 
-    Heads come with their weight in the overall distance, so that their spreads compare. One that counts for a single
-    agent is 0: that agent is always together with itself.
+    Each head has its weight in the overall distance, so that the spreads are comparable. A head that applies to a
+    single agent is 0, because that agent is always aligned with itself.
     """
     total = distance.weights * agent_distances(team, distance.encoder, fermat, agent_states).sum(axis=0)
     has_head = team.type_has_head(total.size)[np.array(team.agent_types)]

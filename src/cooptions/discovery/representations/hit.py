@@ -1,8 +1,8 @@
-"""`hit`: how long each feature takes to arrive at a value, from the agent's whole state (ours).
+"""`hit`: the time until each feature reaches a value, from the agent's whole state (ours).
 
-d_f(s, v) = -log E[gamma^tau], with tau >= 0 the first time at which feature f of the agent is v. It depends on the goal
-through v alone, so z_f = min_v sum_i d_f(s^i, v) is disentangled by construction and its minimum is found exactly:
-neither a discriminator nor a Fermat encoder is needed. It sees walls, because s is the whole state.
+d_f(s, v) = -log E[gamma^tau], where tau >= 0 is the first time at which feature f of the agent is v. It depends on the
+goal only through v. So z_f = min_v sum_i d_f(s^i, v) is disentangled by construction, and its minimum is found exactly,
+without a discriminator or a Fermat encoder. It accounts for walls, because s is the whole state.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ from cooptions.types import Feature
 
 
 class HitState(eqx.Module):
-    """The network whose outputs are the log-odds of E[gamma^tau], and its optimiser."""
+    """The network, whose outputs are the log-odds of E[gamma^tau], and its optimiser."""
 
     network: MLP
     optimiser: optax.OptState
 
 
 class Window(eqx.Module):
-    """What follows one state of one agent: `ahead[k]` is k + 1 steps later, of the same episode where `alive[k]`."""
+    """The states after one state of one agent: `ahead[k]` is k + 1 steps later, in the same episode if `alive[k]`."""
 
     source: Shaped[Array, " feature"]
     ahead: Shaped[Array, "time feature"]
@@ -44,23 +44,23 @@ class Window(eqx.Module):
 class Hit(AbstractRepresentation[HitState]):
     """Relative representation from the hitting times of single features. The default.
 
-    A continuous feature hits v when it comes within half a bin of v or jumps over it. Its log-odds are given at the
-    bins' centres, interpolated between them and trained at random v, so that z is continuous.
+    A continuous feature hits v when it comes within half a bin of v or jumps over it. The network gives log-odds at the
+    bins' centres. They are interpolated in between and trained at random v, so that z is continuous.
 
         found = co.discover(walk, co.Hit(steps=1_000), co.Nystrom(4), key=key)
     """
 
     discount: float = 0.97
     cap: float = 5.0
-    """Where distances level off, as -log(p + exp(-cap)): rarer hits are not known any better than that."""
+    """Where distances level off, as -log(p (1 - exp(-cap)) + exp(-cap)). The probability of rarer hits is not known."""
     num_bins: int = 32
-    """Bins of a continuous feature between its `low` and `high`."""
+    """The number of bins of a continuous feature, between its `low` and `high`."""
     steps_ahead: int = 32
-    """Steps looked ahead before the estimate itself takes over (n-step bootstrapping)."""
+    """The number of steps after which targets use the estimate itself (n-step bootstrapping)."""
     batch: int = 512
     steps: int = 2500
     learning_rate: float = 3e-3
-    """At the start; it falls to 0 along a cosine."""
+    """The initial learning rate. It decreases to 0 along a cosine."""
     hidden: tuple[int, ...] = (128, 128)
 
     def __post_init__(self) -> None:
@@ -109,7 +109,7 @@ class Hit(AbstractRepresentation[HitState]):
     ) -> Float[Array, " feature"]:
         """The value of each feature at which z is attained (Definition 1).
 
-        Each is found for itself: together they may be a place where nobody can be, such as a wall.
+        Each value is found separately. Together they may be an impossible state, for example in a wall.
         """
         return jnp.stack([goals[total.argmin()] for goals, total in self._totals(team, state, agent_states)])
 
@@ -122,7 +122,7 @@ class Hit(AbstractRepresentation[HitState]):
         feature: int,
         goals: Float[Array, " goal"],
     ) -> Float[Array, " goal"]:
-        """d_f(s, v) for the values `goals` of feature number `feature`."""
+        """d_f(s, v) for the values `goals` of the feature with index `feature`."""
         log_odds = self._log_odds(team, state.network, agent_state, agent_type)[feature]
         learned = -jax.nn.log_sigmoid(self._at(team.features[feature], log_odds, goals))
         return self.capped(learned) * self._away(team.features[feature], agent_state[feature], goals)
@@ -134,7 +134,7 @@ class Hit(AbstractRepresentation[HitState]):
         agent_state: Shaped[Array, " feature"],
         agent_type: Int[Array | np.ndarray, ""],
     ) -> Float[Array, " value"]:
-        """d_f(s, v) for all values of all features, which are discrete; 0 for features the agent lacks."""
+        """d_f(s, v) for all values of all features, which are discrete; 0 for features that the agent lacks."""
         has = jnp.asarray(team.type_has_feature)[agent_type]
         distances = []
         for f, feature in enumerate(team.features):
@@ -146,12 +146,12 @@ class Hit(AbstractRepresentation[HitState]):
     def _totals(
         self, team: Team, state: HitState, agent_states: Shaped[Array, "agent feature"]
     ) -> list[tuple[Float[Array, " goal"], Float[Array, " goal"]]]:
-        """For each feature, values that the team could meet at, and their distance from the agents that have it."""
+        """For each feature, candidate values and their summed distance from the agents that have it."""
         types = np.array(team.agent_types)
         totals = []
         for f, has in enumerate(team.has_feature.T):
             goals = jnp.asarray(self.centres(team.features[f]))
-            if not team.features[f].discrete:  # with the members' own values z is 0 where they are aligned
+            if not team.features[f].discrete:  # with the members' own values, z is 0 if they are aligned
                 goals = jnp.concatenate([goals, agent_states[np.flatnonzero(has), f]])
             distances = jax.vmap(lambda s, t, f=f, goals=goals: self.hit_distances(team, state, s, t, f, goals))
             totals.append((goals, distances(agent_states, types).sum(axis=0, where=has[:, None])))
@@ -169,7 +169,7 @@ class Hit(AbstractRepresentation[HitState]):
         return np.linspace(feature.low, feature.high, 2 * self.num_bins + 1, dtype=np.float32)[1::2]
 
     def _loss(self, team: Team, network: MLP, window: Window, goals: list[Float[Array, " _"]]) -> Float[Array, ""]:
-        """Binary cross-entropy with gamma^tau, or with gamma^m times the estimate where m steps saw no hit."""
+        """Binary cross-entropy with the target gamma^tau, or gamma^m times the estimate if m steps have no hit."""
         agent_type = jnp.asarray(team.agent_types)[window.agent]
         num_alive = window.alive.sum()
         estimates = self._log_odds(team, network, window.source, agent_type)
@@ -183,7 +183,7 @@ class Hit(AbstractRepresentation[HitState]):
             onward = self.discount**num_alive * jax.nn.sigmoid(self._at(feature, later[f], goals[f]))
             target = jax.lax.stop_gradient(jnp.where(soonest > 0.0, soonest, onward))
             error = optax.sigmoid_binary_cross_entropy(self._at(feature, estimates[f], goals[f]), target)
-            # A hit at once is known to be at distance 0. Close to a continuous goal, what follows matters: see `_away`.
+            # A hit at once has distance 0. Close to a continuous goal, the steps that follow matter: see `_away`.
             matters = self._away(feature, path[0], goals[f]) > 0.0
             losses.append(jnp.where(matters & jnp.asarray(team.has_feature)[window.agent, f], error, 0.0))
         return jnp.concatenate(losses).mean()
@@ -196,7 +196,7 @@ class Hit(AbstractRepresentation[HitState]):
         return jnp.split(network(team.typed_inputs(agent_state, agent_type)), ends[:-1])
 
     def _at(self, feature: Feature, log_odds: Float[Array, " centre"], goals: Float[Array, " goal"]) -> Array:
-        """Log-odds at `goals`, which are all the values of a discrete feature."""
+        """The log-odds at `goals`, which for a discrete feature are all its values."""
         return log_odds if feature.discrete else jnp.interp(goals, self.centres(feature), log_odds)
 
     def _hits(
@@ -209,9 +209,9 @@ class Hit(AbstractRepresentation[HitState]):
         return (jnp.minimum(before, after) - radius <= goals) & (goals <= jnp.maximum(before, after) + radius)
 
     def _away(self, feature: Feature, value: Shaped[Array, ""], goals: Float[Array, " goal"]) -> Float[Array, " goal"]:
-        """0 at the goal and 1 once it is no longer hit, with a ramp between them for a continuous feature.
+        """0 at the goal and 1 from its radius on, with a linear ramp in between for a continuous feature.
 
-        Just outside its radius a goal is hit after a step or more, if at all: without the ramp z would jump there.
+        Just outside its radius, a goal is hit after a step or more, if at all. Without the ramp, z would jump there.
         """
         if feature.discrete:
             return (value != goals).astype(jnp.float32)
@@ -221,7 +221,7 @@ class Hit(AbstractRepresentation[HitState]):
         return (feature.high - feature.low) / (2 * self.num_bins)
 
     def _random_goals(self, feature: Feature, *, key: PRNGKeyArray) -> Float[Array, " goal"]:
-        """All values of a discrete feature; of a continuous one, a random place in each bin."""
+        """All values of a discrete feature, or a random value in each bin of a continuous one."""
         if feature.discrete:
             return jnp.asarray(self.centres(feature))
         edges = np.linspace(feature.low, feature.high, self.num_bins + 1)
@@ -232,7 +232,7 @@ class Hit(AbstractRepresentation[HitState]):
 
 
 def sample_windows(data: Dataset, num: int, steps_ahead: int, *, key: PRNGKeyArray) -> Window:
-    """Draw the continuations of `num` states of single agents."""
+    """Draw `num` states of single agents, with the states that follow."""
     states, next_states, last = data.walk.states, data.walk.next_states, data.walk.last
     keys = jax.random.split(key, 3)
     times, envs, agents = (

@@ -1,8 +1,8 @@
-"""`mask`: a distance per feature that sees that feature alone (ours).
+"""`mask`: one distance per feature, which sees only that feature (ours).
 
-d(s, g) is made of d_f(s_f, g_f), so z_f carries nothing of other features, without a discriminator. And the Fermat
-state is sought in each feature by itself, which is done exactly: there is no Fermat encoder to train.
-What it cannot say is how features interact, e.g. that a wall makes the way along x longer for some y.
+d(s, g) combines d_f(s_f, g_f), so z_f has no information about other features, without a discriminator. The Fermat
+state is searched in each feature separately, without a Fermat encoder; for discrete features, this is exact. This
+representation cannot express how features interact, for example that a wall makes the way along x longer for some y.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ from cooptions.types import Feature
 
 
 class MaskedDistance(eqx.Module):
-    """One encoder per feature, stacked, and the potential c(g), which may see the whole goal: it is not kept."""
+    """One encoder per feature, stacked, and the potential c(g), which may see the whole goal. Only training uses it."""
 
     encoders: Encoder
     potential: MLP
@@ -45,13 +45,13 @@ class MaskedDistance(eqx.Module):
         self.potential = MLP([team.num_typed_inputs, *config.hidden, 1], key=potential_key)
 
     def embed(self, team: Team, inputs: Float[Array, " input"]) -> Embedding:
-        """Head f embeds feature f and the agent's type."""
+        """Embed a state: head f sees feature f and the agent's type."""
         masked = jnp.where(visible_inputs(team), inputs, 0.0)
         heads = jax.vmap(lambda encoder, x: encoder(x))(self.encoders, masked)
         return jax.tree.map(lambda x: x[:, 0], heads)
 
     def embed_values(self, team: Team, feature: int, values: Float[Array, " value"]) -> Embedding:
-        """Values of one feature in its head, for agents of each type: [type, value, 1, dimension]."""
+        """Embed values of one feature in its head, for agents of each type: [type, value, 1, dimension]."""
         states = jnp.zeros((len(values), len(team.features))).at[:, feature].set(values)
         kinds = jnp.repeat(jnp.arange(team.num_types), len(values)).reshape(team.num_types, -1)
         inputs = team.typed_inputs(jnp.broadcast_to(states, (team.num_types, *states.shape)), kinds)
@@ -60,7 +60,7 @@ class MaskedDistance(eqx.Module):
 
 
 class MaskState(eqx.Module):
-    """What is learned, and its optimiser."""
+    """The distance and its optimiser."""
 
     distance: MaskedDistance
     optimiser: optax.OptState
@@ -69,9 +69,9 @@ class MaskState(eqx.Module):
 @REPRESENTATIONS.register("mask")
 @dataclass(frozen=True)
 class Mask(AbstractRepresentation[MaskState]):
-    """Relative representation from successor distances, one per feature; the head of a feature sees it alone.
+    """Relative representation from successor distances, one per feature, whose head sees only that feature.
 
-    What a head does not see cannot leak into its component of z, so no penalty is needed.
+    A head cannot leak what it does not see into its component of z, so no penalty is needed.
 
         found = co.discover(walk, co.Mask(steps=1_000), co.Nystrom(4), key=key)
     """
@@ -79,11 +79,12 @@ class Mask(AbstractRepresentation[MaskState]):
     distance: DistanceConfig = field(
         default_factory=lambda: DistanceConfig(num_pairs=128, hidden=(64, 64), norm=1, learning_rate=3e-3)
     )
-    """With `norm` 2 d is more accurate (correlation with the exact one 0.992 instead of 0.973 on an open grid), but z
-    follows spreads a little less well."""
+    """With `norm=2`, d is more accurate (correlation with the exact one 0.992 instead of 0.973 on an open grid), but z
+    follows spreads slightly less well."""
     steps: int = 3000
     num_candidates: int = 65
-    """Where the Fermat value of a continuous feature is searched, besides the agents' own values."""
+    """The number of values at which the Fermat value of a continuous feature is searched, besides the agents' own
+    values."""
 
     def __post_init__(self) -> None:
         require_whole("representation.steps", self.steps)
@@ -124,7 +125,7 @@ class Mask(AbstractRepresentation[MaskState]):
     def fermat_state(
         self, team: Team, state: MaskState, agent_states: Shaped[Array, "agent feature"]
     ) -> Float[Array, " feature"]:
-        """The state of least summed distance to the agents (Definition 1), in each feature."""
+        """The value of each feature with the smallest summed distance to the agents (Definition 1)."""
         totals = self._totals(team, state, agent_states)
         return jnp.stack([candidates[total.argmin()] for candidates, total in totals])
 
@@ -136,7 +137,7 @@ class Mask(AbstractRepresentation[MaskState]):
         goal: Shaped[Array, " feature"],
         agent_type: Int[Array | np.ndarray, ""],
     ) -> Float[Array, ""]:
-        """d(s, g), of the features that the agent has."""
+        """d(s, g), over the features that the agent has."""
         ends = [state.distance.embed(team, team.typed_inputs(end, agent_type)) for end in (source, goal)]
         return self.distance.whole(jnp.where(jnp.asarray(team.type_has_feature)[agent_type], mrn(*ends), 0.0))
 
@@ -147,7 +148,7 @@ class Mask(AbstractRepresentation[MaskState]):
         agent_state: Shaped[Array, " feature"],
         agent_type: Int[Array | np.ndarray, ""],
     ) -> Float[Array, " value"]:
-        """d_f(s, v) for all values of all features, which are discrete; 0 for features the agent lacks."""
+        """d_f(s, v) for all values of all features, which are discrete; 0 for features that the agent lacks."""
         has = jnp.asarray(team.type_has_feature)[agent_type]
         source = state.distance.embed(team, team.typed_inputs(agent_state, agent_type))
         distances = []
@@ -159,7 +160,7 @@ class Mask(AbstractRepresentation[MaskState]):
     def _totals(
         self, team: Team, state: MaskState, agent_states: Shaped[Array, "agent feature"]
     ) -> list[tuple[Float[Array, " candidate"], Float[Array, " candidate"]]]:
-        """For each feature, candidate values and their distance from the agents that have it, summed."""
+        """For each feature, candidate values and their summed distance from the agents that have it."""
         types = np.array(team.agent_types)
         sources = jax.vmap(lambda x: state.distance.embed(team, x))(team.typed_inputs(agent_states, types))
         totals = []
@@ -171,7 +172,7 @@ class Mask(AbstractRepresentation[MaskState]):
         return totals
 
     def _candidates(self, feature: Feature, own: Shaped[Array, " agent"]) -> Float[Array, " candidate"]:
-        """Where the Fermat value is searched: everywhere, or on a grid and at the agents' own values."""
+        """The candidates for the Fermat value: all values, or a grid and the agents' own values if it is continuous."""
         if feature.discrete:
             return jnp.arange(feature.size, dtype=jnp.float32)
         return jnp.concatenate([jnp.linspace(feature.low, feature.high, self.num_candidates), own])
@@ -180,7 +181,7 @@ class Mask(AbstractRepresentation[MaskState]):
 def _head_distances(
     source: Embedding, goals: Embedding, agent_type: Int[Array | np.ndarray, ""], feature: int
 ) -> Float[Array, " candidate"]:
-    """d_f from one agent's state to each candidate, embedded for agents of its type."""
+    """d_f from one agent's state to each candidate, embedded for the agent's type."""
     source = jax.tree.map(lambda x: x[feature : feature + 1], source)
     goals = jax.tree.map(lambda x: x[agent_type], goals)
     return jax.vmap(lambda goal: mrn(source, goal)[0])(goals)

@@ -1,6 +1,6 @@
-"""What `scalar` and `cmi` share: a successor distance with a Fermat encoder on top, and the paper's settings for both.
+"""The common part of `scalar` and `cmi`: a successor distance, a Fermat encoder, and the paper's settings for both.
 
-They differ in the number of heads of the distance and in what is added to the loss.
+The two differ in the number of heads of the distance and in additional losses.
 """
 
 from typing import Literal, TypeVar
@@ -32,7 +32,7 @@ def paper_distance(domain: Domain) -> DistanceConfig:
 
 
 class Model(eqx.Module):
-    """What is learned: the distance, and the Fermat encoder on top of it."""
+    """The trained networks: the distance, and the Fermat encoder on top of it."""
 
     distance: SuccessorDistance
     fermat: FermatEncoder
@@ -70,7 +70,7 @@ class AbstractNDistance(AbstractRepresentation[State]):
     def model_loss(
         self, team: Team, model: Model, futures: Pairs, joint: Shaped[Array, "batch agent feature"]
     ) -> tuple[Float[Array, ""], Metrics]:
-        """The contrastive loss and Equation 4; neither trains the other's network."""
+        """The contrastive loss plus Equation 4. Each trains only its own network."""
         contrastive = model.distance.loss(team, self.distance, futures)
         fermat = fermat_loss(team, self.fermat, model.fermat, model.distance, joint)
         return contrastive + fermat, {"contrastive_loss": contrastive, "fermat_loss": fermat}

@@ -1,4 +1,4 @@
-"""`raw_joint`: nothing is learned; what discovery sees when relations between agents are left to it."""
+"""`raw_joint`: the raw joint state, without learning (a baseline)."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from cooptions.training.loop import Metrics
 @REPRESENTATIONS.register("raw_joint")
 @dataclass(frozen=True)
 class RawJoint(AbstractRepresentation[None]):
-    """No representation: z is the joint state, the scaled states of all agents one after the other (a baseline).
+    """No representation: z is the joint state, the concatenated and scaled states of all agents (a baseline).
 
     Features that an agent lacks are left out.
 
@@ -27,7 +27,7 @@ class RawJoint(AbstractRepresentation[None]):
 
     @property
     def scaled(self) -> bool:
-        """All agents share the scale of their inputs: the Kronecker baseline pools them."""
+        """True, because the Kronecker baseline pools all agents and so needs one scale."""
         return True
 
     @property
@@ -54,7 +54,7 @@ class RawJoint(AbstractRepresentation[None]):
 
 
 def _input_names(team: Team, suffix: str) -> tuple[str, ...]:
-    """A name for each network input: the feature's, with the value appended where it is one-hot."""
+    """The name of each network input: the feature's name, with the value appended if it is one-hot."""
     names = []
     for feature in team.features:
         values = [f"={value}" for value in range(feature.size)] if feature.kind == "categorical" else [""]
@@ -63,7 +63,7 @@ def _input_names(team: Team, suffix: str) -> tuple[str, ...]:
 
 
 def _inputs_of(team: Team, has_feature: tuple[bool, ...]) -> np.ndarray:
-    """Bool[input]: the network inputs that belong to features an agent has."""
+    """Bool[input]: the network inputs of the features that an agent has."""
     present = np.zeros(team.num_inputs, bool)
     for has, columns in zip(has_feature, team.input_slices(), strict=True):
         present[columns] = has

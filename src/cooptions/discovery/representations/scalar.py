@@ -26,7 +26,7 @@ from cooptions.training.loop import Metrics
 
 
 class ScalarState(AbstractModelState):
-    """What is learned, and its optimiser."""
+    """The model and its optimiser."""
 
     model: Model
     optimiser: optax.OptState
@@ -37,7 +37,7 @@ class ScalarState(AbstractModelState):
 class Scalar(AbstractNDistance[ScalarState]):
     """The paper's scalar ablation: one n-distance for the whole agent state.
 
-    z has one component: how far the team is from standing in one state.
+    z has one component: how far the agents are from sharing one state.
 
         found = co.discover(walk, co.Scalar(steps=1_000), co.Nystrom(4), key=key)
     """

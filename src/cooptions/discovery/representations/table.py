@@ -1,6 +1,7 @@
-"""z of many joint states by looking their agents up in a table: for teams whose features are all discrete.
+"""z of many joint states by table lookup, for teams whose features are all discrete.
 
-Single-agent states are few there (225 on a 15x15 grid), joint states many: each network is asked once a state.
+There are few single-agent states (225 on a 15x15 grid) but many joint states. Each network runs once per single-agent
+state.
 """
 
 import math
@@ -16,17 +17,17 @@ from cooptions.discovery.representations.base import AbstractRepresentation, Add
 from cooptions.envs.team import Team
 
 MAX_STATES = 2**16
-"""Single-agent states in a table; beyond, joint states are encoded one by one."""
+"""The maximum number of single-agent states in a table. With more, joint states are encoded one by one."""
 
 
 def has_table(representation: AbstractRepresentation, team: Team) -> bool:
-    """Whether z is a minimum of sums over the agents, of a table that is not too large."""
+    """Whether z is a minimum of sums over the agents, all features are discrete, and the table is not too large."""
     discrete = all(feature.discrete for feature in team.features)
     return isinstance(representation, AddsUp) and discrete and math.prod(_sizes(team)) <= MAX_STATES
 
 
 class Table(eqx.Module):
-    """d_f(s, v) from every single-agent state s of every type to all values v of all features, one after the other."""
+    """d_f(s, v) from every single-agent state s of every type to all values v of all features, concatenated."""
 
     distances: Float[Array, "type state value"]
     team: Team = eqx.field(static=True)
@@ -42,7 +43,7 @@ class Table(eqx.Module):
         return cls(jax.vmap(of_type)(jnp.arange(team.num_types)), team)
 
     def __call__(self, agent_states: Shaped[Array, "agent feature"]) -> Float[Array, " z"]:
-        """The same as `encode` of the representation that the table was made of."""
+        """z, as `encode` of the underlying representation gives it."""
         sizes = _sizes(self.team)
         strides = jnp.asarray(np.cumprod([1, *sizes[:0:-1]])[::-1])
         rows = agent_states.astype(jnp.int32) @ strides

@@ -1,4 +1,4 @@
-"""Some of a team: drawn with all the others, in the look of the environment inside."""
+"""The look of a sub-team: the environment inside, with all its agents."""
 
 import numpy as np
 from jaxtyping import UInt8
