@@ -70,17 +70,27 @@ class Pace:
         self._steps = max(1, min(fitting, 8 * self._steps))
 
 
+@partial(jax.jit, static_argnums=0, inline=True)
+def step_seed(stage: Stage[State], state: State, data: Any, key: PRNGKeyArray) -> tuple[State, Metrics]:
+    """One step of one seed. A function of its own, because JAX keeps its trace, which takes seconds for a learner."""
+    return stage.step(state, data, key=key)
+
+
 def no_means(stage: Stage[State], state: State, data: Any, keys: Key[Array, " seed"]) -> Metrics:
     """Zeros in the shape of every seed's metrics, for the running means before the first step."""
-    step = jax.vmap(lambda state, data, key: stage.step(state, data, key=key)[1])
-    shapes = jax.eval_shape(step, state, data, keys)
+    _, shapes = jax.eval_shape(jax.vmap(partial(step_seed, stage)), state, data, keys)
     return {name: jnp.zeros(shape.shape, jnp.float32) for name, shape in shapes.items()}
 
 
 @partial(jax.jit, static_argnums=0)
 def init_seeds(stage: Stage[State], keys: Key[Array, " seed"], data: Any) -> State:
-    """The initial state of every seed."""
-    return jax.vmap(lambda key, data: stage.init(data, key=key))(keys, data)
+    """The initial state of every seed, with types that steps keep: a weak type would compile `run_chunk` twice."""
+    return jax.tree.map(_strong, jax.vmap(lambda key, data: stage.init(data, key=key))(keys, data))
+
+
+def _strong(leaf: Array) -> Array:
+    """The array without JAX's weak type."""
+    return leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf.astype(leaf.dtype)
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=(2, 3))
@@ -108,7 +118,7 @@ def run_chunk(
             state, means = carry
             nth = step - row * row_steps
             step_key = jax.random.fold_in(key, step) if row_keys is None else row_keys[nth]
-            state, metrics = stage.step(state, data, key=step_key)
+            state, metrics = step_seed(stage, state, data, step_key)
             return state, {name: _mean(means[name], value, nth) for name, value in metrics.items()}
 
         return jax.lax.fori_loop(begun, begun + length, body, (state, means))

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import os
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key, PRNGKeyArray
 
 from cooptions.errors import ConfigError
-from cooptions.training.chunks import Evaluated, Stage
+from cooptions.training.chunks import Evaluated, Stage, step_seed
 from cooptions.training.liveness import array_bytes, working_bytes
 from cooptions.training.progress import Progress
 
@@ -49,8 +49,7 @@ def _stage_bytes(stage: Stage, structure: Any, leaves: tuple[jax.ShapeDtypeStruc
         return lasting
     if _is_closed(stage):  # `init` does all the work
         return lasting + held_bytes(begin, keys, data)
-    step = jax.vmap(lambda state, data, key: stage.step(state, data, key=key))
-    held = held_bytes(step, state, data, keys)
+    held = held_bytes(jax.vmap(partial(step_seed, stage)), state, data, keys)
     if isinstance(stage, Evaluated):
         held = max(held, held_bytes(_evaluation(stage), state, data, keys))
     return lasting + held
