@@ -3,6 +3,7 @@
 import io
 import json
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import equinox as eqx
 import jax
@@ -14,15 +15,20 @@ from rich.console import Console
 
 from cooptions.cli.main import main
 from cooptions.envs.probe import Matching, Recall
+from cooptions.envs.scenarios import make_env
 from cooptions.envs.wrapper import AbstractWrapper
 from cooptions.errors import ConfigError
 from cooptions.files import decode, encode
-from cooptions.learners.learn import by_episodes, evaluate, learn_seeds, per_episode, scores_by_metric
+from cooptions.learners.base import LEARNERS
+from cooptions.learners.learn import Learning, by_episodes, evaluate, learn_seeds, per_episode, scores_by_metric
 from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
+from cooptions.options.handmade import handmade_options
+from cooptions.options.macro import MacroConfig
 from cooptions.runs.config import LearningConfig
 from cooptions.runs.paper import TEAM_LEARNERS
 from cooptions.runs.presets import LEARNING_SWAPS, PRESETS, preset, with_parts
+from cooptions.training.chunks import init_seeds, step_seed
 from cooptions.training.loop import MetricsFile
 from cooptions.training.progress import Progress
 
@@ -190,6 +196,18 @@ def test_scores_of_training_count_episodes_not_updates():
 def test_cooks_copy_the_target_network_as_often_as_foragers(name):
     """And not every 100 updates, as the paper does: see below what becomes of them."""
     assert [learner.target_interval for learner in TEAM_LEARNERS[name]] == [10, 10]
+
+
+@pytest.mark.parametrize("name", LEARNERS.names())
+def test_a_step_keeps_the_types_of_the_state(name):
+    """Otherwise every program of training would be compiled twice."""
+    meeting = make_env("grid-5x5-2p,task=meet")
+    task = MacroConfig().around(meeting, handmade_options(meeting))
+    stage = Learning(LEARNERS[name]().build(), evaluations=2, episodes=1)
+    state = jax.eval_shape(partial(init_seeds, stage), KEYS, task)
+    after, _ = jax.eval_shape(jax.vmap(partial(step_seed, stage), in_axes=(0, None, 0)), state, task, KEYS)
+    types = [[(leaf.shape, leaf.dtype, leaf.weak_type) for leaf in jax.tree.leaves(each)] for each in (state, after)]
+    assert types[0] == types[1]
 
 
 @pytest.mark.parametrize("name", [name for each in TEAM_LEARNERS for name in (each, f"{each}+wander")])
