@@ -1,7 +1,7 @@
-"""The records that all parts of the library share: a time step, and a feature of an agent's state."""
+"""What all parts of the library share: a time step, a feature of an agent's state, and strongly typed arrays."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -64,6 +64,11 @@ def restart(observation: jax.Array, action_mask: jax.Array, num_scores: int) -> 
         last=jnp.bool_(False),
         score=jnp.zeros(num_scores, jnp.float32),
     )
+
+
+def strongly_typed(tree: Any) -> Any:
+    """The arrays without JAX's weak types. A program whose result has other types than its input is compiled twice."""
+    return jax.tree.map(lambda leaf: leaf.astype(leaf.dtype) if leaf.weak_type else leaf, tree)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from cooptions.training.keys import stage_key
 from cooptions.training.memory import require_room
 from cooptions.training.progress import Progress
 from cooptions.training.signals import StopSignals
-from cooptions.types import Feature, TimeStep
+from cooptions.types import Feature, TimeStep, strongly_typed
 
 Policy = Callable[[TimeStep, PRNGKeyArray], Int[Array, "env agent"]]
 
@@ -243,7 +243,8 @@ def _walk_chunk(
 
         return jax.lax.scan(step, runners, begun + jnp.arange(length))
 
-    return jax.lax.map(one_seed, (runners, keys))
+    onward, chunk = jax.lax.map(one_seed, (runners, keys))
+    return strongly_typed(onward), chunk
 
 
 def index_futures(walks: Walk) -> Dataset:

@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, Key, PRNGKeyArray
 
+from cooptions.types import strongly_typed
+
 State = TypeVar("State")
 Metrics = dict[str, Array]
 
@@ -84,13 +86,8 @@ def no_means(stage: Stage[State], state: State, data: Any, keys: Key[Array, " se
 
 @partial(jax.jit, static_argnums=0)
 def init_seeds(stage: Stage[State], keys: Key[Array, " seed"], data: Any) -> State:
-    """The initial state of every seed, with types that steps keep: a weak type would compile `run_chunk` twice."""
-    return jax.tree.map(_strong, jax.vmap(lambda key, data: stage.init(data, key=key))(keys, data))
-
-
-def _strong(leaf: Array) -> Array:
-    """The array without JAX's weak type."""
-    return leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf.astype(leaf.dtype)
+    """The initial state of every seed, with the types that it keeps."""
+    return strongly_typed(jax.vmap(lambda key, data: stage.init(data, key=key))(keys, data))
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnums=(2, 3))
