@@ -44,9 +44,7 @@ class Rules:
 RULE_SETS: Mapping[RuleSet, Rules] = MappingProxyType(
     {
         "paper": Rules(sight=2, reach="corner", coop="all", knows_place=False, flag="sees", mask="reach"),
-        "jumanji": Rules(
-            sight=0, reach="side", coop="three_lowest", knows_place=True, flag="reaches", mask="reach"
-        ),
+        "jumanji": Rules(sight=0, reach="side", coop="three_lowest", knows_place=True, flag="reaches", mask="reach"),
     }
 )
 """`paper`: Section 4 and the first author's fork of Jumanji. `jumanji`: the public version, with forced cooperation."""
