@@ -75,7 +75,7 @@ def test_teammates_come_while_the_caller_goes_on_choosing():
     ("scenario", "options", "message"),
     [
         ("lbf-9x9-3p-1f", handmade_options(TEAM), "same x is for 3 agents; calls need options of two"),
-        ("grid-9x9-3p", GATHER, "agents of Grid never signal, so that none could call: define `signals`"),
+        ("grid-9x9-3p", GATHER, "agents of Grid never signal, so no agent can call: define `signals`"),
         ("grid-9x9-3p,types=122", GATHER, "same|agents differ in features|types"),
     ],
 )

@@ -32,7 +32,7 @@ def require_signals(env: AbstractEnv) -> None:
     inner = innermost(env)
     require(
         type(inner).signals is not AbstractEnv.signals,
-        f"env: agents of {type(inner).__name__} never signal, so that none could call: define `signals`",
+        f"env: agents of {type(inner).__name__} never signal, so no agent can call: define `signals`",
     )
 
 
