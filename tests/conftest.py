@@ -6,7 +6,8 @@ import os
 # Four devices for the tests of sharding; most of the suite's time is compilation, so that is made quick, not thorough.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false",
+    "--xla_force_host_platform_device_count=4 --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1",
 )
 
 os.environ["COOPTIONS_CACHE"] = "off"  # tests do not share the compilation cache

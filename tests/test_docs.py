@@ -55,10 +55,16 @@ def shrunk(code: str) -> str:
     return code
 
 
-WITH_PYTHON = [page for page in PAGES if fenced(page, "python")]
+QUICK = {"README.md", "docs/guides/learn.md", "docs/guides/extend.md"}
+"""The pages whose snippets `make test` runs, which cover the public functions. `make test-all` runs all of them."""
+WITH_PYTHON = [
+    pytest.param(page, id=name_of(page), marks=[] if name_of(page) in QUICK else pytest.mark.slow)
+    for page in PAGES
+    if fenced(page, "python")
+]
 
 
-@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
+@pytest.mark.parametrize("page", WITH_PYTHON)
 def test_snippets_of_a_page_run_in_their_order(page, hub, tmp_path, monkeypatch):
     """A snippet whose first line names a file is a module of that name; the others share one namespace, as a reader's
     session does. What they push goes to a hub of this machine."""
