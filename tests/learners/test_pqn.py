@@ -25,10 +25,10 @@ TINY = PqnConfig(steps=1000, num_envs=4, rollout=5, minibatches=2, network=SHARE
 def learned_value(probe, network, mixer):
     """What the team expects at the start of an episode, by the sign of the cue."""
     config = PqnConfig(
-        steps=32_000,
+        steps=48_000,
         num_envs=16,
         rollout=5,
-        learning_rate=1e-2,
+        learning_rate=2e-2,
         anneal=True,
         discount=0.9,
         epsilon_decay=0.5,

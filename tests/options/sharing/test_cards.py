@@ -99,7 +99,7 @@ def test_the_card_is_complete(tiny_env, tiny_reports):
 
 def test_the_card_lists_the_rules_in_effect():
     page = card_markdown(make_env("lbf-3s-8x8-2p-2f"), (), MADE)
-    assert "\nIts rules: sight 3, reach corner, coop all, knows_place False, flag sees.\n" in page
+    assert "\nIts rules: sight 3, reach corner, coop all, knows_place False, flag sees, mask reach.\n" in page
     assert "Its rules" not in card_markdown(make_env("grid-5x5-2p"), (), MADE)
 
 
