@@ -4,7 +4,7 @@ READY := .venv/.ready
 
 .PHONY: demo test test-all lint docs clean
 
-# Four agents learn to meet, with joint options and without: five teams each, in under three minutes on two cores.
+# Four agents learn to meet, with joint options and without: five teams each, two minutes on two cores.
 demo: $(READY)
 	$(BIN)/cooptions train meet --out runs/demo/with-options
 	$(BIN)/cooptions train meet --method pqn-ns --out runs/demo/without

@@ -230,6 +230,7 @@ def test_results_record_the_number_of_discoveries(fake, campaign, tmp_path):
     assert [found[row].discoveries for row in (IQL, HIT)] == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_single_block_equals_the_result_of_its_command(campaign, tmp_path, monkeypatch):
     monkeypatch.setattr(filling, "drawable", lambda run: [])
     campaign("--lineups", "plain", "--seeds", "1", "--fraction", "0.5")

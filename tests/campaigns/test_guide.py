@@ -53,6 +53,7 @@ def test_a_file_alone_imports_nothing(folder, capsys):
     assert "corridor" not in sys.modules
 
 
+@pytest.mark.slow
 def test_the_campaign_runs_on_an_environment_of_ones_own(fake, folder, capsys):
     main(["campaign", "corridor.yaml", "--trust", "--plan"])
     assert "12 of 12 blocks are missing" in capsys.readouterr().out

@@ -48,7 +48,7 @@ OPTIONS = [
     [
         ("discover", "my_figure_env:env"),
         pytest.param("run", "probe-truncated", marks=pytest.mark.slow),
-        ("discover", "overcooked-forced_coord"),
+        pytest.param("discover", "overcooked-forced_coord", marks=pytest.mark.slow),
     ],
 )
 def test_runs_on_any_kind_of_features_end_in_their_pictures(command, scenario, tmp_path, monkeypatch):

@@ -113,7 +113,7 @@ def test_values_of_primitives_and_options_are_those_of_value_iteration(keep):
 
 @pytest.mark.parametrize(
     ("mixer", "recurrent"),
-    [("none", False), *(pytest.param(*case, marks=pytest.mark.slow) for case in TEAMS)],
+    [pytest.param(*case, marks=pytest.mark.slow) for case in (("none", False), *TEAMS)],
 )
 def test_every_agent_of_a_team_knows_what_an_option_is_worth(mixer, recurrent):
     """To go forth together is best everywhere, and so options have exact values, whatever the mates explore alone."""

@@ -54,7 +54,7 @@ def learned_value(probe, network, mixer, trace=0.0):
     [
         *((name, NETWORK, "none", 0.0) for name in PROBES if name != "recall"),
         ("terminated", SHARED, "none", 0.0),
-        ("recall", MEMORY, "none", 0.0),
+        pytest.param("recall", MEMORY, "none", 0.0, marks=pytest.mark.slow),
         ("matching", NETWORK, "sum", 0.0),
         pytest.param("terminated", MEMORY, "sum", 0.0, marks=pytest.mark.slow),
         ("truncated", NETWORK, "none", 0.9),

@@ -39,7 +39,7 @@ def test_relations_distinguish_all_joint_states():
         assert len(np.unique(seen[:, agent].round(4), axis=0)) == 6**3
 
 
-@pytest.mark.parametrize("scenario", ["lbf-8x8-2p-2f", "overcooked-cramped_room"])
+@pytest.mark.parametrize("scenario", ["lbf-8x8-2p-2f", pytest.param("overcooked-cramped_room", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("sight", ["relation", "observation"])
 def test_training_and_execution_have_the_same_view(scenario, sight):
     env = make_env(scenario)

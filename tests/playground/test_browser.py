@@ -168,6 +168,7 @@ def test_a_learned_team_is_watched_step_by_step(address, visit):
     sync_api.expect(page.locator("#step-text")).to_have_text(re.compile(r"^0 / "))
 
 
+@pytest.mark.slow
 def test_a_cook_turns_and_carries(address, visit):
     page = visit(address, KITCHEN)
     count = looks(page)

@@ -84,6 +84,7 @@ def test_an_option_is_played_from_where_the_team_stands(grid_scene):
     assert (track["ended"] == "the team") == all(steps[-1]["votes"])
 
 
+@pytest.mark.slow
 def test_kitchens_are_drawn_once_for_each_that_differs(kitchen_scene):
     track = kitchen_scene.play(COOKS, 1, 3)
     shown = track["scenery"]

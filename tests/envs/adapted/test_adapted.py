@@ -29,8 +29,6 @@ SMALL = {
     "rware": "rware-tiny-2p,column_height=2,time_limit=12",
     "smax": "smax-3m,time_limit=12",
 }
-QUICK = ("mpe-simple_spread",)
-"""Those that go through the whole chain in `make test`."""
 
 TIME, ENVS = 30, 4
 
@@ -128,9 +126,8 @@ def test_the_guide_lists_features_scores_and_fields(played):
             assert f"`{field.name}={field.default}`" in fields
 
 
-@pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in ADAPTED]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ADAPTED)
 def test_the_whole_pipeline_runs(family, tmp_path):
     """Walk, discover, train options, learn with them, and draw both."""
     env, key = make_env(SMALL[family]), jax.random.key(0)
