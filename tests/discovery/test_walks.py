@@ -9,6 +9,7 @@ import pytest
 from jaxtyping import Array, Int
 from rich.console import Console
 
+from cooptions.discovery import walks
 from cooptions.discovery.walks import (
     Extent,
     Walk,
@@ -275,3 +276,14 @@ def test_what_an_agent_lacks_is_not_looked_at():
 def test_the_extent_of_many_is_that_of_all():
     many = Extent(jnp.array([[[0.0], [2.0]]]), jnp.array([[[1.0], [3.0]]]), jnp.array([[[0.0], [0.5]]]))
     assert [leaf.tolist() for leaf in jax.tree.leaves(many.whole())] == [[0.0], [3.0], [0.5]]
+
+
+def test_a_part_of_a_walk_keeps_the_types_of_its_start():
+    """Otherwise the walk would be compiled twice. A forager's discount has a weak type."""
+    env, keys = make_env("lbf-5x5-2p-1f"), jax.random.split(jax.random.key(0), 1)
+    begun = walks._start(env, 2, keys)
+    onward, _ = jax.eval_shape(
+        lambda runners: walks._walk_chunk(env, walks.random_policy, (0, 1), 2, runners, keys, jnp.int32(0)), begun
+    )
+    types = [[(leaf.dtype, leaf.weak_type) for leaf in jax.tree.leaves(each)] for each in (begun, onward)]
+    assert types[0] == types[1]
