@@ -109,6 +109,13 @@ def test_a_missing_page_is_refused_before_anything_runs(fake, campaign, tmp_path
     assert fake.prepared == []
 
 
+def test_fewer_seeds_on_the_command_line_leave_pages_with_the_files_number(fake, campaign, tmp_path):
+    (tmp_path / "page.md").write_text("<!-- begin coverage:plain --><!-- end coverage:plain -->\n")
+    (tmp_path / "tiny.yaml").write_text(TINY + "pages: [page.md]\n")
+    campaign("--lineups", "plain", "--seeds", "1")
+    assert "1 of 2" in (tmp_path / "page.md").read_text()
+
+
 def test_a_campaign_stopped_between_groups_resumes_with_the_second(fake, campaign, tmp_path):
     def stop():
         if len(fake.calls) == 2:

@@ -97,7 +97,9 @@ def test_kept_scores_have_the_settings_of_their_rows(name):
 
 def test_no_verdict_uses_scores_of_foraging_with_full_sight():
     evidence = Evidence.read(campaign(), results_of())
-    assert not [each for each in evidence.results if each.scenario.startswith("lbf")]
+    foraging = [each.settings["env"] for each in evidence.results if each.scenario.startswith("lbf")]
+    assert foraging
+    assert {(env["rules"], env["sight"]) for env in foraging} == {("paper", 2)}
     assert not results_of().is_relative_to(ROOT / "results" / "foraging-full-sight")
 
 

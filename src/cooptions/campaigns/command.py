@@ -35,7 +35,7 @@ def campaign(arguments: CampaignArguments, console: Console) -> None:
         return
     with open_tracker(arguments.track, whole.runs, {}):  # raises early if it is unknown or not installed
         pass
-    chosen = whole.only(arguments.lineups, arguments.methods, arguments.scenarios)
+    chosen = seeded(whole.only(arguments.lineups, arguments.methods, arguments.scenarios), arguments.seeds)
     finish_groups(whole.runs, trust=arguments.trust)
     plan = plan_of(chosen, arguments)
     speeds = Speeds.read(arguments.speed)
@@ -58,17 +58,21 @@ def campaign(arguments: CampaignArguments, console: Console) -> None:
 
 
 def relocated(whole: Campaign, arguments: CampaignArguments) -> Campaign:
-    """The campaign with the overrides of the command line."""
-    if arguments.seeds:
-        number = range(arguments.seeds)
-        lineups = (replace(each, seeding=replace(each.seeding, seeds=number)) for each in whole.lineups)
-        whole = replace(whole, lineups=tuple(lineups))
+    """The campaign with the folders and the fraction of the command line."""
     return replace(
         whole,
         runs=arguments.runs or whole.runs,
         results=arguments.results or whole.results,
         fraction=arguments.fraction or whole.fraction,
     )
+
+
+def seeded(chosen: Campaign, number: int) -> Campaign:
+    """The campaign with this number of seeds per row, or the file's if it is 0. Pages still ask for the file's."""
+    if not number:
+        return chosen
+    lineups = (replace(each, seeding=replace(each.seeding, seeds=range(number))) for each in chosen.lineups)
+    return replace(chosen, lineups=tuple(lineups))
 
 
 def plan_of(chosen: Campaign, arguments: CampaignArguments) -> Plan:
