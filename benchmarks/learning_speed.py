@@ -1,47 +1,52 @@
-"""Time updates, including learning: our IQL with and without joint options, our PQN and PPO, and JaxMARL's scripts.
+"""Time updates, including learning: our learners, with and without joint options, and JaxMARL's scripts.
 
     python -m benchmarks.learning_speed --baselines DIR > learning_speed.json
 
-DIR has `iql_rnn.py` and `iql_cnn_overcooked.py` from JaxMARL's baselines/QLearning. They run unmodified, with the same
-settings as ours (the paper's table), the same dynamics and in the same process. Their network for pictures has 64 units
-where the paper's and ours have 128. The script does not allow other sizes, so ours is also timed with 64.
+DIR has the scripts of JaxMARL's `baselines` in one folder. They run unmodified, with the same settings as ours, the
+same dynamics and in the same process. `benchmarks.jaxmarl_baselines` lists what differs. `ratios` compares each script
+with our counterpart, and everything else with our IQL.
+
+With `--turn`, several of these programs can compile side by side on one device and take turns with the clock. They need
+XLA_PYTHON_CLIENT_PREALLOCATE=false. With `--only-compile` and JAX_COMPILATION_CACHE_DIR, a later start finds the
+programs there.
 """
 
+import contextlib
+import fcntl
+import gzip
 import hashlib
-import importlib.util
 import json
 import math
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Literal
-from unittest.mock import MagicMock
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, Protocol
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import tyro
-from jaxtyping import Array, Key, PRNGKeyArray
-from jumanji.environments.routing.lbf.generator import RandomGenerator
+from jaxtyping import Array, Key
 from rich.console import Console
 from rich.table import Table
 
-from cooptions.envs.adapters.quiet import quiet_import
-from cooptions.envs.adapters.to_jaxmarl import ToJaxMARL
+from benchmarks.jaxmarl_baselines import SCRIPTS, JumanjiStarts, Trainings, compile_script, exported, load_script
 from cooptions.envs.base import AbstractEnv
-from cooptions.envs.lbf import Foraging, State
+from cooptions.envs.lbf import Foraging
 from cooptions.envs.overcooked import Overcooked
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import require
 from cooptions.files import encode
 from cooptions.learners.base import AbstractLearner, LearnerConfig
 from cooptions.learners.exploration import ChoiceConfig
+from cooptions.learners.ppo import PpoConfig
+from cooptions.learners.pqn import PqnConfig
 from cooptions.learners.q_learning import QConfig
 from cooptions.options.macro import MacroConfig
 from cooptions.options.option_set import init_policies
@@ -51,15 +56,11 @@ from cooptions.runs.directory import provenance
 from cooptions.runs.paper import IQL, IQL_FOR_PICTURES, TEAM_LEARNERS
 from cooptions.training.chunks import Metrics, no_means, run_chunk
 from cooptions.training.memory import stage_bytes
-from cooptions.types import TimeStep
-
-with quiet_import():
-    from jaxmarl.wrappers.baselines import LogWrapper
 
 console = Console(stderr=True)
 
-SCRIPTS = {"lbf": "iql_rnn", "overcooked": "iql_cnn_overcooked"}
-"""The JaxMARL script that corresponds to our IQL in each scenario."""
+TRACED = 10
+"""The number of updates in a profile."""
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,15 @@ class Arguments:
     repeats: int = 3
     """The number of timings per contestant. The median is reported."""
     shrink: int = 1
-    """A divisor of batch and replay sizes, for trying this out on a small machine."""
+    """A divisor of batch and replay sizes, or of rollouts, for trying this out on a small machine."""
     progress: float = 0.5
     """The fraction of training that is over when our learners are timed. Options are used less as exploration falls."""
+    turn: Path | None = None
+    """A file that is locked while the clock runs, so that several of these programs can compile side by side."""
+    only_compile: bool = False
+    """Compile all contestants, and run none."""
+    profile: Path | None = None
+    """A folder for a trace of each of our contestants, which `benchmarks.profiles` reads."""
 
     def __post_init__(self) -> None:
         require(0 <= self.progress <= 1, f"progress must lie in [0, 1], not {self.progress}")
@@ -87,7 +94,7 @@ class Arguments:
             require(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
         unknown = [name for name in self.only if name not in CONTESTANTS]
         require(not unknown, f"only: unknown {', '.join(unknown)}; there are {', '.join(CONTESTANTS)}")
-        theirs = [name for name in self.only if name.startswith("jaxmarl")]
+        theirs = [name for name in self.only if CONTESTANTS[name].script]
         require(self.baselines is not None or not theirs, f"only: {', '.join(theirs)} needs --baselines")
 
 
@@ -99,10 +106,25 @@ class Task:
     env: AbstractEnv
     config: QConfig
     num_options: int
+    shrink: int = 1
 
     def shrunk(self, divisor: int) -> "Task":
-        config = replace(self.config, batch=self.config.batch // divisor, capacity=self.config.capacity // divisor)
-        return replace(self, config=config)
+        return replace(self, config=shrunk(self.config, divisor), shrink=divisor)
+
+    def learner(self, method: str) -> LearnerConfig:
+        """The configuration of one of our learners for this environment."""
+        return shrunk(TEAM_LEARNERS[method][self.env.shows_pictures], self.shrink)
+
+
+def shrunk(config: Any, divisor: int) -> Any:
+    """The same learner with smaller batches. Rollouts get fewer environments, one per minibatch at least, then fewer
+    steps."""
+    if isinstance(config, QConfig):
+        return replace(config, batch=config.batch // divisor, capacity=config.capacity // divisor)
+    assert isinstance(config, PpoConfig | PqnConfig)
+    each = config.num_envs // config.minibatches
+    num_envs = max(1, each // divisor) * config.minibatches
+    return replace(config, num_envs=num_envs, rollout=max(2, config.rollout // max(1, divisor // each)))
 
 
 @dataclass(frozen=True)
@@ -118,8 +140,13 @@ class Timing:
     """Our estimate before compiling."""
 
 
-Contestant = Callable[[], Timing]
-"""A compiled contestant. Calling it returns its timing."""
+class Contestant(Protocol):
+    """A compiled contestant. Calling it returns its timing. Ours then write a profile, if they are given a folder."""
+
+    @property
+    def compile_seconds(self) -> float: ...
+
+    def __call__(self, profile: Path | None = None) -> Timing: ...
 
 
 def tasks(arguments: Arguments) -> list[Task]:
@@ -170,7 +197,7 @@ def ours_with_options(
 
 def ours_by(task: Task, arguments: Arguments, *, method: str) -> Contestant:
     """Another learner with primitive actions only."""
-    return compile_ours(TEAM_LEARNERS[method][task.env.shows_pictures], task.env, arguments)
+    return compile_ours(task.learner(method), task.env, arguments)
 
 
 @dataclass(frozen=True)
@@ -179,7 +206,7 @@ class Compiled:
 
     stage: AbstractLearner
     program: jax.stages.Compiled
-    init: Callable
+    init: jax.stages.Compiled
     envs: AbstractEnv
     keys: Key[Array, " seed"]
     updates: int
@@ -206,11 +233,12 @@ class Compiled:
             state, metrics = self.go_on(state, metrics, chunk)
         return state, metrics
 
-    def go_on(self, state: Any, metrics: Metrics, chunk: int) -> tuple[Any, Metrics]:
-        start, length = jnp.int32(chunk * self.updates), jnp.int32(self.updates)
-        return jax.block_until_ready(self.program(state, metrics, self.envs, self.keys, start, length))
+    def go_on(self, state: Any, metrics: Metrics, chunk: int, length: int | None = None) -> tuple[Any, Metrics]:
+        start, length = chunk * self.updates, self.updates if length is None else length
+        done = self.program(state, metrics, self.envs, self.keys, jnp.int32(start), jnp.int32(length))
+        return jax.block_until_ready(done)
 
-    def __call__(self) -> Timing:
+    def __call__(self, profile: Path | None = None) -> Timing:
         (state, metrics), seconds = self.warm(), []
         for repeat in range(self.repeats):
             begun = time.perf_counter()
@@ -218,8 +246,22 @@ class Compiled:
             seconds.append((time.perf_counter() - begun) / self.updates)
         losses = [metric for name, metric in metrics.items() if name.endswith("loss")]
         require(all(bool((loss != 0).all()) for loss in losses), "nothing was learned while the clock ran")
+        if profile is not None:
+            self.trace(state, metrics, profile)
         steps, used = self.stage.steps_per_update, program_bytes(self.program)
         return Timing(seconds, self.compile_seconds, steps, used, self.estimate)
+
+    def trace(self, state: Any, metrics: Metrics, folder: Path) -> None:
+        """Write JAX's trace of a few more updates, and the compiled program."""
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory() as raw:
+            with jax.profiler.trace(raw):
+                self.go_on(state, metrics, self.warm_ups + self.repeats, TRACED)
+            (written,) = Path(raw).rglob("*.xplane.pb")
+            (folder / "trace.gz").write_bytes(gzip.compress(written.read_bytes()))
+        (folder / "program.gz").write_bytes(gzip.compress((self.program.as_text() or "").encode()))
+        made = {"updates": TRACED, "seeds": len(self.keys), **provenance()}
+        (folder / "made.json").write_text(json.dumps(made))
 
 
 def compile_ours(config: LearnerConfig, envs: AbstractEnv, arguments: Arguments) -> Compiled:
@@ -232,110 +274,35 @@ def compile_ours(config: LearnerConfig, envs: AbstractEnv, arguments: Arguments)
     length, means = jnp.int32(arguments.updates), no_means(stage, like, envs, keys)
     program = run_chunk.lower(stage, arguments.updates, like, means, envs, keys, jnp.int32(0), length).compile()
     seconds = time.perf_counter() - begun
+    begin = init.lower(keys, envs).compile()
     how = arguments.updates, arguments.repeats, arguments.progress
-    return Compiled(stage, program, init, envs, keys, *how, seconds, estimate)
+    return Compiled(stage, program, begin, envs, keys, *how, seconds, estimate)
 
 
-def jaxmarl(task: Task, arguments: Arguments) -> Contestant:
-    """JaxMARL's script on our environment."""
-    env = task.env.jaxmarl if isinstance(task.env, Overcooked) else ToJaxMARL(task.env)
-    return compile_script(task, env, arguments)
+@dataclass(frozen=True)
+class CompiledScript:
+    """JaxMARL's script. Calling it returns its timing."""
+
+    trainings: Trainings
+    repeats: int
+    steps_per_update: int
+
+    @property
+    def compile_seconds(self) -> float:
+        return self.trainings.compile_seconds
+
+    def __call__(self, profile: Path | None = None) -> Timing:
+        seconds = [self.trainings.seconds() for _ in range(self.repeats + 1)][1:]  # the first run loads the programs
+        return Timing(seconds, self.compile_seconds, self.steps_per_update, program_bytes(self.trainings.long))
 
 
-def jaxmarl_with_jumanji_starts(task: Task, arguments: Arguments) -> Contestant:
-    """JaxMARL's script on foraging with Jumanji's slow generator of start states, as without our environment."""
-    assert isinstance(task.env, Foraging)
-    return compile_script(task, ToJaxMARL(JumanjiStarts()), arguments)
-
-
-class JumanjiStarts(Foraging):
-    """Foraging with Jumanji's own generator of start states."""
-
-    def reset(self, key: PRNGKeyArray) -> tuple[State, TimeStep]:
-        draw = RandomGenerator(self.grid_size, self.num_agents, self.num_apples, self.grid_size, self.max_level)
-        drawn = draw(key)
-        agents, apples = drawn.agents, drawn.food_items
-        apple_level = self.draw_apple_levels(agents.level, key=drawn.key)
-        return self.begin(agents.position, agents.level, apples.position, apple_level)
-
-
-def compile_script(task: Task, env: Any, arguments: Arguments) -> Contestant:
-    """Compile a short and a long training. The difference of their times excludes set-up and consists of learning."""
+def jaxmarl(task: Task, arguments: Arguments, *, method: str = "iql", env: AbstractEnv | None = None) -> Contestant:
+    """JaxMARL's script for one of our learners, on our environment."""
     assert arguments.baselines is not None
-    script = load_script(arguments.baselines / f"{SCRIPTS[task.name]}.py")
-    short = updates_before_learning(task.config) + 2
-    keys = jax.random.split(jax.random.PRNGKey(0), arguments.seeds)
-    begun = time.perf_counter()
-    programs = [
-        jax.jit(jax.vmap(script.make_train(script_config(task.config, length), LogWrapper(env)))).lower(keys).compile()
-        for length in (short, short + arguments.updates)
-    ]
-    compile_seconds = time.perf_counter() - begun
-
-    def run(program: jax.stages.Compiled) -> tuple[float, int]:
-        """The seconds and gradient steps of a program. Its result, with a whole replay buffer, is freed on return."""
-        begun = time.perf_counter()
-        result = jax.block_until_ready(program(keys))
-        return time.perf_counter() - begun, int(result["runner_state"][0].grad_steps.ravel()[0])
-
-    def take_time() -> Timing:
-        lasted = [[run(program) for program in programs] for _ in range(arguments.repeats + 1)]
-        learned = lasted[-1][1][1] - lasted[-1][0][1]
-        require(learned == arguments.updates * task.config.epochs, f"{learned} gradient steps while the clock ran")
-        seconds = [(long - short) / arguments.updates for (short, _), (long, _) in lasted[1:]]  # the first run loads it
-        return Timing(seconds, compile_seconds, task.config.steps_per_update, program_bytes(programs[1]))
-
-    return take_time
-
-
-def updates_before_learning(config: QConfig) -> int:
-    """The updates before the scripts start learning: enough steps, and for recurrent networks enough roll-outs."""
-    return max(
-        config.learning_starts // (config.num_envs * config.rollout) + 1,
-        config.sequence_stride // config.rollout * config.batch,
-    )
-
-
-def script_config(config: QConfig, num_updates: int) -> dict[str, Any]:
-    """Our settings in the scripts' format. For recurrent networks, an item of their replay is a whole roll-out."""
-    return {
-        "TOTAL_TIMESTEPS": num_updates * config.num_envs * config.rollout,
-        "NUM_ENVS": config.num_envs,
-        "NUM_STEPS": config.rollout,
-        "BUFFER_SIZE": config.capacity // config.sequence_stride,
-        "BUFFER_BATCH_SIZE": config.batch,
-        "HIDDEN_SIZE": config.network.hidden[-1],
-        "EPS_START": config.epsilon_start,
-        "EPS_FINISH": config.epsilon_finish,
-        "EPS_DECAY": config.epsilon_decay,
-        "LEARNING_STARTS": config.learning_starts,
-        "MAX_GRAD_NORM": config.max_gradient_norm,
-        "TARGET_UPDATE_INTERVAL": config.target_interval,
-        "TAU": 1.0,
-        "NUM_EPOCHS": config.epochs,
-        "LR": config.learning_rate,
-        "LR_LINEAR_DECAY": config.anneal,
-        "GAMMA": config.discount,
-        "REW_SHAPING_HORIZON": 2_500_000,
-        "TEST_DURING_TRAINING": False,
-        "TEST_NUM_ENVS": config.num_envs,
-        "WANDB_MODE": "disabled",
-    }
-
-
-@cache
-def load_script(path: Path) -> ModuleType:
-    """A script as a module, with mocks for the imports that serve only logging and the command line."""
-    require(path.exists(), f"baselines: {path} is missing; copy it from baselines/QLearning of JaxMARL's repository")
-    for name in ("hydra", "omegaconf", "wandb"):
-        sys.modules.setdefault(name, MagicMock())
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with quiet_import():
-        spec.loader.exec_module(module)
-    return module
+    config, script = task.learner(method), SCRIPTS[task.name][method]
+    size = {"seeds": arguments.seeds, "updates": arguments.updates}
+    trainings = compile_script(script, arguments.baselines, config, exported(env or task.env), **size)
+    return CompiledScript(trainings, arguments.repeats, config.steps_per_update)
 
 
 def program_bytes(program: jax.stages.Compiled) -> int:
@@ -346,29 +313,54 @@ def program_bytes(program: jax.stages.Compiled) -> int:
     return whole - memory.alias_size_in_bytes
 
 
-CONTESTANTS: dict[str, Callable[[Task, Arguments], Contestant]] = {
-    "ours": ours,
-    "ours-in-single": ours_in_single_precision,
-    "ours-as-narrow": ours_as_narrow,
-    "ours+options": ours_with_options,
-    "ours+observing-options": partial(ours_with_options, sight="observation"),
-    "ours+valued-options": partial(ours_with_options, valued=True),
-    **{method: partial(ours_by, method=method) for method in ("pqn", "ippo", "mappo")},
-    "jaxmarl": jaxmarl,
-    "jaxmarl+jumanji-starts": jaxmarl_with_jumanji_starts,
-}
+@dataclass(frozen=True)
+class Entry:
+    """A contestant: how it is compiled, and what its time is compared with."""
 
-ONLY_IN: dict[str, type[AbstractEnv]] = {"ours-as-narrow": Overcooked, "jaxmarl+jumanji-starts": Foraging}
-"""Contestants for only one kind of environment."""
+    compile: Callable[[Task, Arguments], Contestant]
+    against: str | None = "ours"
+    learner: str = "iql"
+    """The learner of ours whose settings it has."""
+    script: bool = False
+    """Whether it is JaxMARL's script for that learner."""
+    only_in: type[AbstractEnv] = AbstractEnv
+    """The only kind of environment it is for."""
+
+    def fits(self, task: Task) -> bool:
+        return isinstance(task.env, self.only_in) and (not self.script or self.learner in SCRIPTS[task.name])
+
+
+def learner(method: str) -> Entry:
+    """Another learner of ours."""
+    return Entry(partial(ours_by, method=method), learner=method)
+
+
+def counterpart(method: str) -> Entry:
+    """JaxMARL's script for another learner of ours."""
+    return Entry(partial(jaxmarl, method=method), against=method, learner=method, script=True)
+
+
+CONTESTANTS: dict[str, Entry] = {
+    "ours": Entry(ours, against=None),
+    "ours-in-single": Entry(ours_in_single_precision),
+    "ours-as-narrow": Entry(ours_as_narrow, only_in=Overcooked),
+    "ours+options": Entry(ours_with_options),
+    "ours+observing-options": Entry(partial(ours_with_options, sight="observation")),
+    "ours+valued-options": Entry(partial(ours_with_options, valued=True)),
+    **{method: learner(method) for method in ("pqn", "pqn-vdn", "ippo", "mappo")},
+    "jaxmarl": Entry(jaxmarl, script=True),
+    "jaxmarl+jumanji-starts": Entry(partial(jaxmarl, env=JumanjiStarts()), script=True, only_in=Foraging),
+    "jaxmarl-pqn": counterpart("pqn-vdn"),
+    "jaxmarl-ippo": counterpart("ippo"),
+    "jaxmarl-mappo": counterpart("mappo"),
+}
 
 
 def contestants(task: Task, arguments: Arguments) -> list[str]:
     """The names of the requested contestants that can run."""
-    names = [name for name in CONTESTANTS if not arguments.only or name in arguments.only]
-    names = [name for name in names if isinstance(task.env, ONLY_IN.get(name, AbstractEnv))]
-    if arguments.baselines is None:
-        names = [name for name in names if not name.startswith("jaxmarl")]
-    return names
+    names = [name for name, entry in CONTESTANTS.items() if entry.fits(task)]
+    names = [name for name in names if not arguments.only or name in arguments.only]
+    return [name for name in names if not CONTESTANTS[name].script or arguments.baselines is not None]
 
 
 def row(task: Task, name: str, arguments: Arguments, timing: Timing) -> dict[str, Any]:
@@ -377,6 +369,7 @@ def row(task: Task, name: str, arguments: Arguments, timing: Timing) -> dict[str
     return {
         "scenario": task.name,
         "name": name,
+        "against": CONTESTANTS[name].against,
         "ms_per_update": round(seconds * 1e3, 3),
         "ms_each": [round(each * 1e3, 3) for each in timing.seconds],
         "steps_per_second": round(steps / seconds),
@@ -387,35 +380,64 @@ def row(task: Task, name: str, arguments: Arguments, timing: Timing) -> dict[str
 
 
 def ratios(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The time of every other contestant divided by that of `ours`."""
-    mine = {row["scenario"]: row["ms_per_update"] for row in rows if row["name"] == "ours"}
-    others = [row for row in rows if row["name"] != "ours" and row["scenario"] in mine]
-    return {
-        f"{row['scenario']}: {row['name']} / ours": round(row["ms_per_update"] / mine[row["scenario"]], 2)
-        for row in others
-    }
+    """The time of every contestant divided by that of the one it is compared with, if that one was timed."""
+    times = {(row["scenario"], row["name"]): row["ms_per_update"] for row in rows}
+    pairs = [(row, times.get((row["scenario"], row["against"]))) for row in rows]
+    return {comparison(row): round(row["ms_per_update"] / other, 2) for row, other in pairs if other is not None}
+
+
+def comparison(row: dict[str, Any]) -> str:
+    return f"{row['scenario']}: {row['name']} / {row['against']}"
 
 
 def show(rows: list[dict[str, Any]], relative: dict[str, float]) -> None:
-    table = Table("scenario", "contestant", "ms an update", "steps/s", "GB", "times ours")
+    table = Table("scenario", "contestant", "ms an update", "steps/s", "GB", "times as long", "as")
     for row in rows:
-        times = relative.get(f"{row['scenario']}: {row['name']} / ours", 1.0 if row["name"] == "ours" else "")
-        cells = [row["ms_per_update"], f"{row['steps_per_second']:,}", row["gigabytes"], times]
+        cells = [row["ms_per_update"], f"{row['steps_per_second']:,}", row["gigabytes"]]
+        cells += [relative.get(comparison(row), ""), row["against"] or ""]
         table.add_row(row["scenario"], row["name"], *(str(cell) for cell in cells))
     console.print(table)
 
 
-def main(arguments: Arguments) -> None:
-    rows = []
-    todo = tasks(arguments)
-    scripts = [arguments.baselines / f"{SCRIPTS[task.name]}.py" for task in todo] if arguments.baselines else []
-    hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in scripts if load_script(path)}
-    pairs = [(task, name) for task in todo for name in contestants(task, arguments)]
+def compile_all(pairs: list[tuple[Task, str]], arguments: Arguments) -> list[Contestant]:
+    """Compile side by side, and report each on standard error."""
+
+    def compile_one(pair: tuple[Task, str]) -> Contestant:
+        task, name = pair
+        made = CONTESTANTS[name].compile(task, arguments)
+        print(f"{task.name}: {name} compiled in {made.compile_seconds:.1f} s", file=sys.stderr, flush=True)
+        return made
+
     with ThreadPoolExecutor() as pool:
-        compiled = list(pool.map(lambda pair: CONTESTANTS[pair[1]](pair[0], arguments), pairs))
-    for (task, name), take_time in zip(pairs, compiled, strict=True):  # one after the other
-        rows.append(row(task, name, arguments, take_time()))
-        print(json.dumps(rows[-1]), file=sys.stderr, flush=True)  # kept even if a later one fails
+        return list(pool.map(compile_one, pairs))
+
+
+@contextlib.contextmanager
+def turn(path: Path | None) -> Iterator[None]:
+    """Hold a file's lock, which other programs wait for."""
+    if path is None:
+        yield
+        return
+    with path.open("a") as file:  # closing it releases the lock
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def time_one(task: Task, name: str, take_time: Contestant, arguments: Arguments) -> dict[str, Any]:
+    with turn(arguments.turn):
+        found = row(task, name, arguments, take_time(arguments.profile and arguments.profile / f"{task.name}-{name}"))
+    print(json.dumps(found), file=sys.stderr, flush=True)  # kept even if a later one fails
+    return found
+
+
+def main(arguments: Arguments) -> None:
+    todo = tasks(arguments)
+    pairs = [(task, name) for task in todo for name in contestants(task, arguments)]
+    hashes = hashes_of_scripts(pairs, arguments)
+    compiled = compile_all(pairs, arguments)
+    if arguments.only_compile:
+        return
+    rows = [time_one(*pair, take_time, arguments) for pair, take_time in zip(pairs, compiled, strict=True)]
     relative = ratios(rows)
     show(rows, relative)
     result = {
@@ -424,10 +446,19 @@ def main(arguments: Arguments) -> None:
         "ratios": relative,
         "device_peak_gigabytes": round((jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use", 0) / 1e9, 3),
         "configs": {task.name: encode(task.config) for task in todo},
+        "learners": {f"{task.name}: {name}": encode(task.learner(CONTESTANTS[name].learner)) for task, name in pairs},
         "scripts": hashes,
         **provenance(),
     }
     print(json.dumps(result))
+
+
+def hashes_of_scripts(pairs: list[tuple[Task, str]], arguments: Arguments) -> dict[str, str]:
+    """The scripts that are needed, by name. They are loaded here, before several threads use them."""
+    entries = [(task, CONTESTANTS[name]) for task, name in pairs]
+    scripts = [SCRIPTS[task.name][entry.learner] for task, entry in entries if entry.script]
+    paths = [script.path(arguments.baselines) for script in scripts if arguments.baselines is not None]
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths if load_script(path)}
 
 
 if __name__ == "__main__":

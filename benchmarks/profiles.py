@@ -1,53 +1,31 @@
-"""Profile an update of training on a GPU, kernel by kernel.
+"""Summarise profiles of training on a GPU, kernel by kernel.
 
-    python -m benchmarks.profiles record DIR --scenario lbf --only ours ours+options
-    python -m benchmarks.profiles report DIR > profiles.json
+    python -m benchmarks.learning_speed --scenario lbf --only ours ours+options --profile DIR
+    python -m benchmarks.profiles DIR > profiles.json
 
-`record` runs on the device and writes JAX's trace of a few updates, and the compiled program. `report` runs on any
-machine. It prints the device time by part of an update and by kernel, and the idle time.
+The first command runs on the device and writes JAX's trace of a few updates, and the compiled program. The second runs
+on any machine. It prints the device time by part of an update and by kernel, and the idle time.
 """
 
 import gzip
 import json
 import re
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import jax
 import tyro
 
-from benchmarks.learning_speed import CONTESTANTS, Arguments, Compiled, contestants, tasks
 from cooptions.errors import require
-from cooptions.runs.directory import provenance
 
 PARTS = ("act", "step", "options", "replay", "target", "loss", "optimiser")
 """The parts of an update, which are named scopes in the program. The innermost scope counts."""
 
 
 @dataclass(frozen=True)
-class Record:
-    """Trace some updates of each contestant, in steady state."""
-
-    directory: Annotated[Path, tyro.conf.Positional]
-    scenario: Literal["lbf", "overcooked", "all"] = "lbf"
-    only: tuple[str, ...] = ("ours",)
-    seeds: int = 10
-    updates: int = 10
-    """The number of updates in the trace."""
-    shrink: int = 1
-
-    @property
-    def timing(self) -> Arguments:
-        return Arguments(
-            scenario=self.scenario, only=self.only, seeds=self.seeds, updates=self.updates, shrink=self.shrink
-        )
-
-
-@dataclass(frozen=True)
-class Report:
+class Arguments:
     """Summarise traces in one JSON document."""
 
     directory: Annotated[Path, tyro.conf.Positional]
@@ -70,32 +48,11 @@ class Kernels:
         self.begun, self.ended = min(self.begun, start), max(self.ended, start + duration)
 
 
-def record(arguments: Record) -> None:
-    timing = arguments.timing
-    pairs = [(task, name) for task in tasks(timing) for name in contestants(task, timing)]
-    with ThreadPoolExecutor() as pool:
-        compiled = list(pool.map(lambda pair: CONTESTANTS[pair[1]](pair[0], timing), pairs))
-    for (task, name), each in zip(pairs, compiled, strict=True):
-        directory = arguments.directory / f"{task.name}-{name}"
-        directory.mkdir(parents=True, exist_ok=True)
-        assert isinstance(each, Compiled)
-        trace(each, directory, arguments)
-
-
-def trace(compiled: Compiled, directory: Path, arguments: Record) -> None:
-    state, means = compiled.warm()
-    with jax.profiler.trace(str(directory)):
-        compiled.go_on(state, means, compiled.warm_ups)
-    (written,) = directory.rglob("*.xplane.pb")
-    (directory / "trace.gz").write_bytes(gzip.compress(written.read_bytes()))
-    (directory / "program.gz").write_bytes(gzip.compress(compiled.program.as_text().encode()))
-    made = {"updates": arguments.updates, "seeds": arguments.seeds, **provenance()}
-    (directory / "made.json").write_text(json.dumps(made))
-
-
-def report(arguments: Report) -> None:
+def main(arguments: Arguments) -> None:
     found = {path.parent.name: summary(path.parent, arguments.most) for path in arguments.directory.rglob("made.json")}
-    require(bool(found), f"{arguments.directory}: there are no traces; `record` writes them")
+    require(
+        bool(found), f"{arguments.directory}: there are no traces; `benchmarks.learning_speed --profile` writes them"
+    )
     print(json.dumps(found, indent=1))
 
 
@@ -153,14 +110,5 @@ def kernels_of(trace: bytes) -> Kernels:
     return kernels
 
 
-def main(arguments: Record | Report) -> None:
-    if isinstance(arguments, Record):
-        record(arguments)
-    else:
-        report(arguments)
-
-
 if __name__ == "__main__":
-    main(
-        tyro.cli(Annotated[Record, tyro.conf.subcommand("record")] | Annotated[Report, tyro.conf.subcommand("report")])
-    )  # pyright: ignore
+    main(tyro.cli(Arguments))

@@ -1,7 +1,9 @@
 """Every test runs with shapes and types checked at run time."""
 
+import fcntl
 import gc
 import os
+import shutil
 
 # Four devices for the tests of sharding; most of the suite's time is compilation, so that is made quick, not thorough.
 os.environ.setdefault(
@@ -65,20 +67,33 @@ OPTIONS = ["--options.learner.steps", "1280", "--options.learner.batch", "8", "-
 
 
 @pytest.fixture(scope="session")
-def walked(tmp_path_factory):
-    """A run directory with a walk."""
+def made(tmp_path_factory):
+    """A function that runs a command with `--out` once for all processes of pytest, and gives each its own copy."""
     from cooptions.cli.main import main
 
-    out = tmp_path_factory.mktemp("runs") / "walk"
-    main(["walk", "grid-5x5-2p", "--out", str(out), *WALK])
-    return out
+    own = tmp_path_factory.getbasetemp()
+    common = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def copy_of(name, *words):
+        original = common / "originals" / name
+        finished = original.with_suffix(".finished")
+        with (common / "originals.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not finished.exists():
+                main([*words, "--out", str(original)])
+                finished.touch()
+        return shutil.copytree(original, tmp_path_factory.mktemp("runs") / name)
+
+    return copy_of
 
 
 @pytest.fixture(scope="session")
-def learned(tmp_path_factory):
-    """A run directory with every stage."""
-    from cooptions.cli.main import main
+def walked(made):
+    """A run directory with a walk."""
+    return made("walk", "walk", "grid-5x5-2p", *WALK)
 
-    out = tmp_path_factory.mktemp("runs") / "whole [/b]"
-    main(["run", "grid-5x5-2p", "--out", str(out), *WALK, *DISCOVERY, *OPTIONS, *BRIEFLY])
-    return out
+
+@pytest.fixture(scope="session")
+def learned(made):
+    """A run directory with every stage."""
+    return made("whole [/b]", "run", "grid-5x5-2p", *WALK, *DISCOVERY, *OPTIONS, *BRIEFLY)

@@ -12,7 +12,6 @@ PROGRAM = """
 import sys
 from cooptions.cli.compilation import keep_compiled
 import jax
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 keep_compiled(sys.argv[1] == "on")
 key = jax.random.key(0)
 values = jax.jit(lambda x: jax.numpy.tanh(x @ x.T).sum(0))(jax.random.normal(key, (64, 64)))

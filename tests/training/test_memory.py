@@ -10,42 +10,35 @@ from cooptions.discovery.representations.distance import DistanceConfig
 from cooptions.discovery.representations.fermat import FermatConfig
 from cooptions.envs.probe import Constant
 from cooptions.errors import ConfigError
-from cooptions.learners.networks import NetworkConfig
 from cooptions.learners.q_learning import QConfig, QLearner
 from cooptions.training import memory
+from cooptions.training.chunks import init_seeds, no_means
 
 PROBE = Constant()
 KEYS = jax.random.split(jax.random.key(0), 3)
 PAIRS = Pairs(jnp.zeros((3, 100, 2)), jnp.zeros((3, 100, 2)))
 
 
-@pytest.mark.parametrize("trifle", [True, False])
-def test_memory_is_state_data_and_the_steps_peak(trifle, monkeypatch):
+def test_memory_is_state_data_and_the_steps_peak():
     stage = QLearner(QConfig())
-    monkeypatch.setattr(memory, "TRIFLE", 1e9 if trifle else 0)
-    memory._stage_bytes.cache_clear()
     state = jax.vmap(lambda key: stage.init(PROBE, key=key))(KEYS)
     leaves = [leaf for leaf in jax.tree.leaves(state) if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)]
     step = jax.vmap(lambda state, key: stage.step(state, PROBE, key=key))
-    expected = sum(leaf.nbytes for leaf in leaves) + (0 if trifle else memory.held_bytes(step, state, KEYS))
+    expected = sum(leaf.nbytes for leaf in leaves) + memory.held_bytes(step, state, KEYS)
     assert memory.stage_bytes(stage, PROBE, KEYS) == pytest.approx(expected, rel=0.01)
 
 
-@pytest.mark.parametrize(
-    ("stage", "elements"),
-    [
-        (QLearner(QConfig(batch=500, capacity=10_000, learning_starts=9000, network=NetworkConfig(hidden=(64,)))), 5e6),
-        (Allo(4, hidden=(64, 64), batch_size=2000), 2000 * 64),
-        (Nystrom(4, num_landmarks=700), 700**2),
-    ],
-)
-def test_the_largest_array_is_guessed_from_the_configuration(stage, elements):
-    assert memory.largest_array(stage) == elements
+def test_training_takes_over_the_trace_of_the_estimate(monkeypatch):
+    stage, traced = QLearner(QConfig(capacity=2000, rollout=7)), []
+    step = QLearner.step
+    monkeypatch.setattr(QLearner, "step", lambda *given, key: traced.append(1) or step(*given, key=key))
+    data = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (3, *leaf.shape)), PROBE)
+    memory.stage_bytes(stage, data, KEYS)
+    no_means(stage, init_seeds(stage, KEYS, data), data, KEYS)
+    assert traced == [1]
 
 
 def test_a_large_batch_is_counted():
-    few = memory.stage_bytes(Allo(2, hidden=(64,)), PAIRS, KEYS)
-    assert few < memory.TRIFLE
     assert memory.stage_bytes(Allo(2, hidden=(64,), batch_size=10**6), PAIRS, KEYS) > 3 * 10**6 * 64 * 4
 
 

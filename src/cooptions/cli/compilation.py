@@ -1,6 +1,7 @@
 """A cache of compiled programs on disk, so that the second run of a configuration starts in seconds."""
 
 import hashlib
+import os
 import platform
 import sys
 from pathlib import Path
@@ -24,6 +25,8 @@ def keep_compiled(wanted: bool) -> None:
         print(f"cooptions: compiled programs are not kept: {path}: {error.strerror}", file=sys.stderr)
         return
     jax.config.update("jax_compilation_cache_dir", str(path))
+    if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)  # a run has over a hundred small programs
     print(f"cooptions: compiled programs are kept in {path} (--no-cache turns this off)", file=sys.stderr)
 
 

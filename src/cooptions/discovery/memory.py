@@ -9,16 +9,7 @@ from jaxtyping import Array, Key
 from cooptions.discovery.discover import Discovery, untrained_spectrum
 from cooptions.discovery.laplacian.base import Pairs
 from cooptions.discovery.walks import Dataset
-from cooptions.training.memory import (
-    LARGE,
-    TRIFLE,
-    enlarged,
-    held_bytes,
-    largest_array,
-    require_room,
-    stage_bytes,
-    tree_bytes,
-)
+from cooptions.training.memory import enlarged, held_bytes, require_room, stage_bytes, tree_bytes
 
 
 def require_representation_fits(discovery: Discovery, data: Dataset, keys: Key[Array, " seed"]) -> None:
@@ -40,7 +31,5 @@ def spectrum_bytes(discovery: Discovery, data: Dataset, keys: Key[Array, " seed"
     num_z = len(discovery.representation.z_names(discovery.team))
     z = jax.ShapeDtypeStruct((*data.by_remaining.shape, num_z), jnp.float32)
     fitting = stage_bytes(fitted, jax.eval_shape(Pairs, z, z), keys)
-    lasting = tree_bytes((state, data))
-    if lasting + fitting < TRIFLE and largest_array(fitted) < LARGE:
-        return lasting + fitting
-    return lasting + max(fitting, held_bytes(partial(untrained_spectrum, discovery), state, walk, keys))
+    finding = held_bytes(partial(untrained_spectrum, discovery), state, walk, keys)
+    return tree_bytes((state, data)) + max(fitting, finding)

@@ -1,7 +1,6 @@
 """Estimate the memory of a training stage before it is compiled, and refuse one that does not fit."""
 
 import dataclasses
-import math
 import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
@@ -15,21 +14,17 @@ from cooptions.errors import ConfigError
 from cooptions.training.chunks import Evaluated, Stage, step_seed
 from cooptions.training.liveness import array_bytes, working_bytes
 from cooptions.training.progress import Progress
+from cooptions.types import strongly_typed
 
-TRIFLE = 2_000_000
-"""Bytes of state and data below which a step's own memory is not estimated, because tracing it takes some seconds. A
-stage whose configuration suggests large arrays is estimated all the same."""
 ON_CPU = 1.5
 """Ratio of a program's memory on a CPU to the estimate of `working_bytes`, which is for a GPU: XLA fuses less on a CPU.
 Measured: from 1.3 (options) to 1.8 (representations)."""
 TIMES = "steps", "learning_starts"
 """Suffixes of the names of integer fields that are not array sizes."""
-LARGE = 2**23
-"""The number of elements from which an array counts as large."""
 
 
 def stage_bytes(stage: Stage, data: Any, keys: Key[Array, " seed"]) -> int:
-    """Bytes of the training state and data of all seeds, plus a step's working memory unless it is negligible.
+    """Bytes of the training state and data of all seeds, plus a step's working memory.
 
     `data` and `keys` may be `jax.ShapeDtypeStruct`s.
     """
@@ -42,10 +37,10 @@ def stage_bytes(stage: Stage, data: Any, keys: Key[Array, " seed"]) -> int:
 def _stage_bytes(stage: Stage, structure: Any, leaves: tuple[jax.ShapeDtypeStruct, ...]) -> int:
     """Cached, because a run checks all its stages before it starts and each stage again when it begins."""
     data, keys = jax.tree.unflatten(structure, leaves)
-    begin = jax.vmap(lambda key, data: stage.init(data, key=key))
+    begin = jax.vmap(lambda key, data: strongly_typed(stage.init(data, key=key)))  # as training begins
     state = jax.eval_shape(begin, keys, data)
     lasting = tree_bytes((state, data))
-    if lasting > device_bytes() or (lasting < TRIFLE and largest_array(stage) < LARGE):
+    if lasting > device_bytes():
         return lasting
     if _is_closed(stage):  # `init` does all the work
         return lasting + held_bytes(begin, keys, data)
@@ -63,16 +58,6 @@ def held_bytes(function: Callable, *arguments: Any) -> int:
 def _is_closed(stage: Stage) -> bool:
     """Whether a stage has a closed form, so that its initial state is the result."""
     return getattr(stage, "num_steps", 1) == 0
-
-
-def largest_array(stage: Stage) -> int:
-    """A guess at the number of elements of the stage's largest array.
-
-    It is the product of the two largest integers of the configuration, for example the batch size and a layer's width.
-    For a closed form, which multiplies matrices, it is the square of the largest.
-    """
-    numbers = sorted(number for _, number in whole_numbers(stage))
-    return math.prod(numbers[-1:] * 2 if _is_closed(stage) else numbers[-2:])
 
 
 def enlarged(config: Any, path: str, *others: str) -> str:
