@@ -162,12 +162,6 @@ def ours(task: Task, arguments: Arguments) -> Contestant:
     return compile_ours(task.config, task.env, arguments)
 
 
-def ours_in_single_precision(task: Task, arguments: Arguments) -> Contestant:
-    """Our learner with layers that compute in float32, like JaxMARL's scripts."""
-    single = replace(task.config, network=replace(task.config.network, half=False))
-    return compile_ours(single, task.env, arguments)
-
-
 def ours_as_narrow(task: Task, arguments: Arguments) -> Contestant:
     """Our learner with 64 units after the convolutions, like JaxMARL's script."""
     narrow = replace(task.config, network=replace(task.config.network, hidden=(64, 64)))
@@ -195,9 +189,12 @@ def ours_with_options(
     return compile_ours(config, MacroConfig().around(task.env, made, foresight=config.intra_option), arguments)
 
 
-def ours_by(task: Task, arguments: Arguments, *, method: str) -> Contestant:
-    """Another learner with primitive actions only."""
-    return compile_ours(task.learner(method), task.env, arguments)
+def ours_by(task: Task, arguments: Arguments, *, method: str, half: bool | None = None) -> Contestant:
+    """One of our learners with primitive actions only, with layers in bfloat16 (`half`), in float32, or as usual."""
+    config: Any = task.learner(method)
+    if half is not None:
+        config = replace(config, network=replace(config.network, half=half))
+    return compile_ours(config, task.env, arguments)
 
 
 @dataclass(frozen=True)
@@ -335,6 +332,11 @@ def learner(method: str) -> Entry:
     return Entry(partial(ours_by, method=method), learner=method)
 
 
+def in_half(method: str) -> Entry:
+    """The same with layers in bfloat16."""
+    return Entry(partial(ours_by, method=method, half=True), against=method, learner=method)
+
+
 def counterpart(method: str) -> Entry:
     """JaxMARL's script for another learner of ours."""
     return Entry(partial(jaxmarl, method=method), against=method, learner=method, script=True)
@@ -342,12 +344,13 @@ def counterpart(method: str) -> Entry:
 
 CONTESTANTS: dict[str, Entry] = {
     "ours": Entry(ours, against=None),
-    "ours-in-single": Entry(ours_in_single_precision),
+    "ours-in-single": Entry(partial(ours_by, method="iql", half=False)),
     "ours-as-narrow": Entry(ours_as_narrow, only_in=Overcooked),
     "ours+options": Entry(ours_with_options),
     "ours+observing-options": Entry(partial(ours_with_options, sight="observation")),
     "ours+valued-options": Entry(partial(ours_with_options, valued=True)),
     **{method: learner(method) for method in ("pqn", "pqn-vdn", "ippo", "mappo")},
+    **{f"{method}-in-half": in_half(method) for method in ("pqn", "ippo", "mappo")},
     "jaxmarl": Entry(jaxmarl, script=True),
     "jaxmarl+jumanji-starts": Entry(partial(jaxmarl, env=JumanjiStarts()), script=True, only_in=Foraging),
     "jaxmarl-pqn": counterpart("pqn-vdn"),
@@ -380,10 +383,13 @@ def row(task: Task, name: str, arguments: Arguments, timing: Timing) -> dict[str
 
 
 def ratios(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """The time of every contestant divided by that of the one it is compared with, if that one was timed."""
-    times = {(row["scenario"], row["name"]): row["ms_per_update"] for row in rows}
-    pairs = [(row, times.get((row["scenario"], row["against"]))) for row in rows]
-    return {comparison(row): round(row["ms_per_update"] / other, 2) for row, other in pairs if other is not None}
+    """The time per step of every contestant divided by that of the one it is compared with, if that one was timed.
+
+    Updates of different learners have different numbers of steps.
+    """
+    speeds = {(row["scenario"], row["name"]): row["steps_per_second"] for row in rows}
+    pairs = [(row, speeds.get((row["scenario"], row["against"]))) for row in rows]
+    return {comparison(row): round(other / row["steps_per_second"], 2) for row, other in pairs if other is not None}
 
 
 def comparison(row: dict[str, Any]) -> str:
@@ -391,7 +397,7 @@ def comparison(row: dict[str, Any]) -> str:
 
 
 def show(rows: list[dict[str, Any]], relative: dict[str, float]) -> None:
-    table = Table("scenario", "contestant", "ms an update", "steps/s", "GB", "times as long", "as")
+    table = Table("scenario", "contestant", "ms an update", "steps/s", "GB", "times as long a step", "as")
     for row in rows:
         cells = [row["ms_per_update"], f"{row['steps_per_second']:,}", row["gigabytes"]]
         cells += [relative.get(comparison(row), ""), row["against"] or ""]

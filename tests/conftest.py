@@ -77,7 +77,7 @@ def made(tmp_path_factory):
     def copy_of(name, *words):
         original = common / "originals" / name
         finished = original.with_suffix(".finished")
-        with (common / "originals.lock").open("w") as lock:
+        with (common / f"{words[0]}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not finished.exists():
                 main([*words, "--out", str(original)])

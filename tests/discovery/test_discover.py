@@ -209,6 +209,7 @@ def test_heterogeneous_figure(tmp_path):
     assert all(path.stat().st_size > 5000 for path in paths)
 
 
+@pytest.mark.slow
 def test_verify_prints_one_object_last_with_lists_over_seeds(capsys):
     main(["verify", "grid-5x5-2p", *FLAGS, "--seeds", "2", "--json"])
     result = json.loads(capsys.readouterr().out.strip().splitlines()[-1])

@@ -135,7 +135,8 @@ def two_teams(mixer, mates, pays):
     return np.stack([own[:, 0, :, 0], own[:, 1, :, 1]], axis=1), exact
 
 
-@pytest.mark.parametrize("mates", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mates", [1, 2])
 def test_sub_teams_side_by_side_learn_what_their_options_are_worth_together(mates):
     """Values are summed over the team (VDN): those of both options add up, wherever each sub-team is."""
     own, exact = two_teams("sum", mates, (1.0, 1.0))

@@ -247,6 +247,7 @@ class Ppo(AbstractLearner[PpoState]):
         state = eqx.tree_at(lambda s: (s.team, s.critic_memory, s.merit), state, (team, critic_memory, merit))
         return state, batch, metrics | {"reward": ticks.reward.mean()}
 
+    @jax.named_scope("target")
     def judge(
         self,
         state: PpoState,
@@ -280,6 +281,7 @@ class Ppo(AbstractLearner[PpoState]):
         state = eqx.tree_at(lambda s: (s.networks, s.optimiser), state, (networks, optimiser))
         return state, jax.tree.map(jnp.mean, metrics)
 
+    @jax.named_scope("optimiser")
     def _improve(self, network: Network, gradient: Network, optimiser: Any) -> tuple[Network, Any]:
         updates, optimiser = self.config.optimiser.update(gradient, optimiser)
         return optax.apply_updates(network, updates), optimiser
@@ -312,6 +314,7 @@ class Ppo(AbstractLearner[PpoState]):
         """The critics' input."""
         return joint_view(observation) if self.config.critic == "joint" else observation
 
+    @jax.named_scope("loss")
     def loss(self, networks: Both[Network], batch: Batch) -> tuple[Float[Array, ""], Metrics]:
         """The loss of policy and critic, and metrics. The two share no weights, so the sum needs no coefficient."""
         ticks = batch.ticks

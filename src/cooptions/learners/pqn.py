@@ -73,13 +73,18 @@ class Batch(eqx.Module):
     ticks: Tick
     later: Float[Array, "time env agent action"]
     """The values of the next state of each step, by the network that acted."""
+    best: Float[Array, "time env agent"]
+    """Those of the preferred action."""
+    worth: Float[Array, "time env _"]
+    """What the next state is worth by the rewards of the roll-out and these values."""
     memory: Float[Array, "env agent memory"]
     """The agents' memory at the beginning of the roll-out."""
 
     def of(self, index: Int[Array, " part"]) -> "Batch":
         """The data of some of the environments."""
-        ticks, later = jax.tree.map(lambda leaf: leaf[:, index], (self.ticks, self.later))
-        return Batch(ticks, later, self.memory[index])
+        timed = self.ticks, self.later, self.best, self.worth
+        ticks, later, best, worth = jax.tree.map(lambda leaf: leaf[:, index], timed)
+        return Batch(ticks, later, best, worth, self.memory[index])
 
 
 @dataclass(frozen=True)
@@ -113,10 +118,12 @@ class Pqn(AbstractValueLearner[PqnState]):
     def policy(self, state: PqnState) -> Network:
         return state.network
 
+    @jax.named_scope("target")
     def judge(self, network: Network, memory: Float[Array, "env agent memory"], ticks: Tick) -> Batch:
-        """Add the values of the network that acted to a roll-out."""
+        """Add the values of the network that acted to a roll-out, and the targets, which are the same in all epochs."""
         _, values = self.values(network, memory, ticks.observation, ticks.first)
-        return Batch(ticks, values[1:], memory)
+        best = state_value(values[1:], values[1:], ticks.choices[1:])
+        return Batch(ticks, values[1:], best, self.worth(best, ticks), memory)
 
     def learn(
         self, network: Network, optimiser: optax.OptState, batch: Batch, *, key: PRNGKeyArray
@@ -128,19 +135,20 @@ class Pqn(AbstractValueLearner[PqnState]):
         def descend(carry: tuple[Network, Any], index: Int[Array, " part"]) -> tuple[tuple[Network, Any], Array]:
             network, optimiser = carry
             loss, gradient = jax.value_and_grad(self.loss)(network, batch.of(index))
-            updates, optimiser = config.optimiser.update(gradient, optimiser)
-            return (optax.apply_updates(network, updates), optimiser), loss
+            with jax.named_scope("optimiser"):
+                updates, optimiser = config.optimiser.update(gradient, optimiser)
+                return (optax.apply_updates(network, updates), optimiser), loss
 
         parts = minibatches(config.num_envs, config.epochs, config.minibatches, key=key)
         (network, optimiser), losses = jax.lax.scan(descend, (network, optimiser), parts)
-        value = state_value(batch.later, batch.later, batch.ticks.choices[1:])
-        return network, optimiser, {"loss": losses.mean(), "value": value.mean()}
+        return network, optimiser, {"loss": losses.mean(), "value": batch.best.mean()}
 
+    @jax.named_scope("loss")
     def loss(self, network: Network, batch: Batch) -> Float[Array, ""]:
         """The squared errors between values and lambda-returns."""
         ticks = batch.ticks
         _, values = self.values(network, batch.memory, ticks.observation[:-1], ticks.first[:-1])
-        return self.td_loss(values, batch.later, batch.later, ticks)
+        return self.td_loss(values, batch.later, batch.best, batch.worth, ticks)
 
     def _with_end(self, env: AbstractEnv, ticks: Tick, team: Acting) -> Tick:
         """The ticks of a roll-out and the one after them, with the no-op as its action."""

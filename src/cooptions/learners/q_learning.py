@@ -209,7 +209,8 @@ class QLearner(AbstractValueLearner[QState]):
         ticks: Tick,
     ) -> Float[Array, ""]:
         """The TD loss of `before`. `after` and `later` are the online and the target network's values of s'."""
-        return self.td_loss(before, after if self.config.double else later, later, ticks)
+        best = state_value(after if self.config.double else later, later, ticks.choices[1:])
+        return self.td_loss(before, later, best, self.worth(best, ticks), ticks)
 
 
 def _epochs(tree: Any, axis: int, num: int) -> Any:

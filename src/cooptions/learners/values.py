@@ -14,7 +14,7 @@ from cooptions.errors import require_number
 from cooptions.learners.acting import Acting, Step, act, leading_option
 from cooptions.learners.advantages import advantages
 from cooptions.learners.base import AbstractLearner, LearnerConfig, State
-from cooptions.learners.exploration import ChoiceConfig, choose, state_value
+from cooptions.learners.exploration import ChoiceConfig, choose
 from cooptions.learners.networks import Network, apply_team, init_team
 from cooptions.learners.option_credit import Merit
 from cooptions.training.loop import Metrics
@@ -139,29 +139,33 @@ class AbstractValueLearner(AbstractLearner[State]):
             values = jnp.concatenate([values, jnp.zeros_like(values[..., :1])], axis=-1)
         return memory, values
 
+    def worth(self, best: Float[Array, "time sample agent"], ticks: Tick) -> Float[Array, "time sample _"]:
+        """What the next state of each step is worth: V(s'), or V(s') + trace A(s') with a trace.
+
+        A(s') is the lambda-return from s' on, minus V(s'). `best` are the agents' values of s'.
+        """
+        mixed = self._mix(best)
+        if self.config.trace == 0:
+            return mixed
+        return mixed + self.config.trace * self._gains_after(*self._outcomes(ticks), mixed)
+
     def td_loss(
         self,
         before: Float[Array, "time sample agent action"],
-        chooser: Float[Array, "time sample agent action"],
         later: Float[Array, "time sample agent action"],
+        best: Float[Array, "time sample agent"],
+        worth: Float[Array, "time sample _"],
         ticks: Tick,
     ) -> Float[Array, ""]:
         """The squared TD errors of the executed actions and of all consistent options, per executed step.
 
-        The target of the executed action is r + gamma V(s'), or r + gamma (V(s') + trace A(s')) with a trace. A(s') is
-        the lambda-return from s' on, minus V(s'). The target of an option's members is r + gamma Q(s', option) if the
-        option continues from s', and r + gamma V(s') if it ends there (intra-option learning). With summed values,
-        other agents contribute the value of their executed action, and V(s'). `later` are the values of s'. V(s') is
-        the value of the action that `chooser` prefers.
+        The target of the executed action is r + gamma times the `worth` of s'. The target of an option's members is
+        r + gamma Q(s', option) if the option continues from s', and r + gamma V(s') if it ends there (intra-option
+        learning). With summed values, other agents contribute the value of their executed action, and V(s'). `later`
+        are the values of s', and `best` those of the preferred action.
         """
-        best = state_value(chooser, later, ticks.choices[1:])
-        reward, gamma = ticks.reward[:-1, :, None], self.config.discount * ticks.discount[:-1, :, None]
-        valid = ~ticks.first[1:, :, None]
-
+        reward, gamma, valid = self._outcomes(ticks)
         done = jnp.take_along_axis(before, ticks.action[:-1, ..., None].astype(jnp.int32), axis=-1)[..., 0]
-        worth = self._mix(best)
-        if self.config.trace > 0:
-            worth = worth + self.config.trace * self._gains_after(reward, gamma, valid, worth)
         squares = valid * (self._mix(done) - reward - gamma * worth) ** 2
         number = jnp.maximum(jnp.broadcast_to(valid, squares.shape).sum(), 1)
         num_options = ticks.consistent.shape[-1]
@@ -175,6 +179,16 @@ class AbstractValueLearner(AbstractLearner[State]):
         learns = True if self.config.mixer == "sum" else takes_part
         credited = valid[..., None] & ticks.consistent[:-1, :, None] & learns
         return (squares.sum() + (credited * errors**2).sum()) / number
+
+    def _outcomes(
+        self, ticks: Tick
+    ) -> tuple[Float[Array, "time sample 1"], Float[Array, "time sample 1"], Bool[Array, "time sample 1"]]:
+        """Of each step: reward, discount, and whether it is one; the last tick of an episode leads nowhere."""
+        return (
+            ticks.reward[:-1, :, None],
+            self.config.discount * ticks.discount[:-1, :, None],
+            ~ticks.first[1:, :, None],
+        )
 
     def _gains_after(
         self,

@@ -54,7 +54,14 @@ def test_every_one_is_tested():
     assert sorted(SMALL) == sorted(FACTS) == sorted(ADAPTED)
 
 
-@pytest.fixture(scope="module", params=ADAPTED)
+QUICK = "connector", "cleaner", "mpe-simple_spread"
+"""Families that compile in a few seconds. The others take up to 15 seconds each."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(family, marks=[] if family in QUICK else pytest.mark.slow) for family in ADAPTED],
+)
 def played(request):
     """Random play of a small scenario: the family, its environment, the states and time steps of a few episodes."""
     env = make_env(SMALL[request.param])
