@@ -46,7 +46,7 @@ OPTIONS = [
 @pytest.mark.parametrize(
     ("command", "scenario"),
     [
-        ("discover", "my_figure_env:env"),
+        pytest.param("discover", "my_figure_env:env", marks=pytest.mark.slow),
         pytest.param("run", "probe-truncated", marks=pytest.mark.slow),
         pytest.param("discover", "overcooked-forced_coord", marks=pytest.mark.slow),
     ],
