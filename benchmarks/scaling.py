@@ -24,8 +24,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from benchmarks.learning_speed import Arguments as Asked
-from benchmarks.learning_speed import Compiled, Task, compile_ours, ours_with_options, program_bytes, turn
+from benchmarks.contestants import Clock, Compiled, Task, compile_ours, ours_with_options, program_bytes
+from benchmarks.learning_speed import turn
 from cooptions.envs.scenarios import make_env
 from cooptions.errors import CooptionsError, require
 from cooptions.files import encode
@@ -108,14 +108,14 @@ class Setup:
     learner: LearnerConfig = IQL
 
     def compiled(self, arguments: Arguments) -> Compiled:
-        asked = Asked(seeds=self.seeds, updates=arguments.updates, repeats=arguments.repeats)
+        clock = Clock(seeds=self.seeds, updates=arguments.updates, repeats=arguments.repeats)
         env = make_env(f"lbf-{self.grid}x{self.grid}-{self.agents}p-3f")
         if not isinstance(self.learner, QConfig):
-            return compile_ours(self.learner, env, asked)
+            return compile_ours(self.learner, env, clock)
         task = Task("lbf", env, self.learner, self.options).shrunk(arguments.shrink)
         if not self.options:
-            return compile_ours(task.config, env, asked)
-        return cast(Compiled, ours_with_options(task, asked))
+            return compile_ours(task.config, env, clock)
+        return cast(Compiled, ours_with_options(task, clock))
 
 
 @dataclass(frozen=True)
