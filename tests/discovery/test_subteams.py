@@ -94,6 +94,7 @@ def test_what_serves_no_other_members_is_refused(walk, whole):
         co.discover(walk, QUICK, FEW, members=5, key=KEY)
 
 
+@pytest.mark.slow
 def test_in_an_unlike_team_it_matters_who_the_members_are():
     """In x alone agents 0 and 1 are like 1 and 2; in y there is no relation with agent 0, which has none."""
     walk = co.walk(co.make_env("grid-5x5-3p,types=122"), 20_000, key=KEY)

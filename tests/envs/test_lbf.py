@@ -141,7 +141,9 @@ def test_the_public_rules_equal_jumanjis(scenario):
     assert ended.any()
 
 
-@pytest.mark.parametrize(("fields", "fov"), [({}, 8), ({"sight": 2, "knows_place": False}, 2)])
+@pytest.mark.parametrize(
+    ("fields", "fov"), [pytest.param({}, 8, marks=pytest.mark.slow), ({"sight": 2, "knows_place": False}, 2)]
+)
 def test_own_place_and_apples_are_observed_like_in_jumanji(fields, fov):
     env = Foraging(8, 2, 3, rules="jumanji", **fields)
     inner = stock(env, fov)

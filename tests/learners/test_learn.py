@@ -161,6 +161,7 @@ def test_seed_that_diverges_is_left_out_and_the_others_keep_their_numbers(learne
     ]
 
 
+@pytest.mark.slow
 def test_scores_that_are_no_numbers_are_the_environments_and_not_the_teams():
     told = io.StringIO()
     env, progress = Unscored(jnp.array([False, True, False])), Progress(Console(file=told, width=200))

@@ -156,6 +156,7 @@ def test_an_option_set_that_changed_is_another_configuration(tmp_path):
     assert "files" not in stage_configs(SHARING, "learning")["learning"]
 
 
+@pytest.mark.slow
 def test_a_run_reads_each_artefact_at_most_once(learned, monkeypatch):
     read, load = [], RunDirectory.load
     monkeypatch.setattr(RunDirectory, "load", lambda place, name: read.append(name) or load(place, name))
