@@ -81,6 +81,7 @@ def contestants(task: Task, arguments: Arguments) -> list[str]:
 
 def row(task: Task, name: str, arguments: Arguments, timing: Timing) -> dict[str, Any]:
     seconds = statistics.median(timing.seconds)
+    require(seconds > 0, f"{task.name}: {name}: its trainings are too short to time; raise --updates")
     steps = arguments.seeds * timing.steps
     return {
         "scenario": task.name,
