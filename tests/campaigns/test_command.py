@@ -116,6 +116,13 @@ def test_fewer_seeds_on_the_command_line_leave_pages_with_the_files_number(fake,
     assert "1 of 2" in (tmp_path / "page.md").read_text()
 
 
+def test_results_elsewhere_leave_the_pages_alone(fake, campaign, tmp_path):
+    (tmp_path / "page.md").write_text("<!-- begin coverage:plain --><!-- end coverage:plain -->\n")
+    (tmp_path / "tiny.yaml").write_text(TINY + "pages: [page.md]\n")
+    campaign("--lineups", "plain", "--results", str(tmp_path / "elsewhere"))
+    assert "of 2" not in (tmp_path / "page.md").read_text()
+
+
 def test_a_campaign_stopped_between_groups_resumes_with_the_second(fake, campaign, tmp_path):
     def stop():
         if len(fake.calls) == 2:

@@ -43,7 +43,8 @@ class CampaignArguments:
     runs: Path | None = None
     """The folder for run directories, instead of the file's. All workers need access to it."""
     results: Path | None = None
-    """The folder for scores and pictures, instead of the file's. Seeds found there are not run again."""
+    """The folder for scores and pictures, instead of the file's. Seeds found there are not run again, and the
+    file's pages are not written."""
     speed: Path = Path("results/speed")
     """The folder with measured speeds, for the estimate."""
     track: str = "none"

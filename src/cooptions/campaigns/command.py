@@ -58,11 +58,15 @@ def campaign(arguments: CampaignArguments, console: Console) -> None:
 
 
 def relocated(whole: Campaign, arguments: CampaignArguments) -> Campaign:
-    """The campaign with the folders and the fraction of the command line."""
+    """The campaign with the folders and the fraction of the command line.
+
+    Pages tell of the results in the file's own folder, so with another one they are left alone.
+    """
     return replace(
         whole,
         runs=arguments.runs or whole.runs,
         results=arguments.results or whole.results,
+        pages=() if arguments.results else whole.pages,
         fraction=arguments.fraction or whole.fraction,
     )
 
